@@ -1,0 +1,76 @@
+"""What is asked of the runner: a run of one or two arms over one workload. Pure values, written as JSON.
+
+The runner is a process of its own; this is all that it is told. Keys of servers are given by reference
+(``env:NAME`` or ``file:PATH``), so that a spec can be stored and shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt of a workload: either chat messages or a completion text."""
+
+    id: str
+    """Hash of the content; equal content has equal ids."""
+    group: str
+    messages: tuple[dict[str, str], ...] | None = None
+    """``{"role": …, "content": …}`` in order; goes through the model's chat template."""
+    text: str | None = None
+    max_tokens: int | None = None
+    """Overrides the run's output limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSpec:
+    name: str
+    """A or B."""
+    url: str
+    label: str = ""
+    key: str | None = None
+    """Reference to the API key."""
+    admin_key: str | None = None
+    owned: bool = False
+    """spectui started this server: it may be flushed without asking."""
+    settings_asked: dict[str, object] = field(default_factory=dict)
+    """Neutral knobs of the profile it was started from, for the head of the journal."""
+    server_pid: int | None = None
+    """Root process where it runs on this node, to tie GPUs and environment to the arm."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRef:
+    name: str
+    hash: str
+    marks: tuple[str, ...] = ()
+    """What is wrong with the workload itself: contaminating, synthetic, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    run_id: str
+    folder: str
+    arms: tuple[ArmSpec, ...]
+    workload: WorkloadRef
+    feeding: tuple[Prompt, ...]
+    measuring: tuple[Prompt, ...]
+    passes: tuple[str, ...] = ("warm",)
+    """Out of cold, warm, primed; run in this order."""
+    concurrency: tuple[int, ...] = (1,)
+    max_tokens: int = 256
+    temperature: float | None = 0.0
+    """None leaves it to the server, and is shown as "server default"."""
+    seed: int | None = None
+    thinking: bool | None = None
+    ignore_eos: bool = False
+    flush: str = "idle"
+    """no: never; idle: when the server is ours, or has been idle without others' traffic; yes: asked for."""
+    block: int = 8
+    """Requests in one alternating block where two arms run (ABBA)."""
+    feed_limit: int = 64
+    """Feeding ends when accept length is steady, at the latest after this many requests."""
+    request_timeout_s: float = 600.0
+    sample_gpus: bool = True
+    keep_text: bool = True
