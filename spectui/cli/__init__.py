@@ -1,0 +1,125 @@
+"""The command line. Every screen has a headless twin here; the screen itself is imported only to open it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from spectui import __version__
+from spectui.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, Failure
+
+COMMANDS: dict[str, str] = {
+    "demo": "two simulated servers and the screen; --headless compares them",
+    "run": "measure one server with a workload",
+    "compare": "two arms over one workload: ratio, interval, verdict",
+    "sweep": "many settings, planned, one after another",
+    "replay": "what an NGRAM setting would accept, from recorded token ids, without a restart",
+    "check": "the check after a restart",
+    "servers": "servers on this node: found and managed",
+    "launch": "start a server from a profile",
+    "stop": "end a server that spectui started",
+    "plan": "what a profile would change: asked, in force, refused",
+    "attach": "runs in progress: list them, follow one",
+    "profiles": "list, show, check and save profiles",
+    "runs": "list, show and mark stored runs",
+    "export": "a profile or run as launch command, Markdown, CSV, JSON",
+    "sim": "the simulated SGLang server (takes SGLang's own arguments)",
+    "doctor": "what this terminal, node and driver can do",
+    "completion": "shell completion for bash or zsh",
+}
+"""Name -> one line of help; each is the module of the same name in this package, imported when it is called."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what to do next, where argparse would only print the usage."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        sys.stderr.write(f"{self.prog}: {message}\nTry: {self.prog} --help\n")
+        raise SystemExit(EXIT_USAGE)
+
+
+def _screen_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="spectui",
+        description="Tune speculative decoding on SGLang servers. Without a command: the screen.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n"
+        + "\n".join(f"  {name:<11} {text}" for name, text in COMMANDS.items())
+        + "\n\nexamples:\n"
+        "  spectui                                   servers found on this node\n"
+        "  spectui http://127.0.0.1:30000            one server\n"
+        "  spectui demo                              try everything without a GPU\n"
+        "  spectui run http://127.0.0.1:30000 --workload json --pass both --flush\n"
+        "  spectui compare http://127.0.0.1:30000 http://127.0.0.1:30001 --workload chat\n",
+    )
+    parser.add_argument("urls", nargs="*", metavar="URL", help="servers for arm A and arm B")
+    parser.add_argument("--version", action="version", version=f"spectui {__version__}")
+    add_screen_options(parser)
+    return parser
+
+
+def add_screen_options(parser: argparse.ArgumentParser) -> None:
+    """Options of everything that opens the screen."""
+    parser.add_argument("--slow", action="store_true", help="for slow lines: paint once a second, few colours")
+    parser.add_argument("--ascii", action="store_true", help="no braille, no box drawing")
+    parser.add_argument("--mouse", action="store_true", help="take the mouse (off by default over SSH)")
+    parser.add_argument("--key", metavar="REF", help="API key as env:NAME or file:PATH")
+    parser.add_argument("--admin-key", metavar="REF", help="admin key as env:NAME or file:PATH")
+
+
+def run_command_line(argv: Sequence[str]) -> int:
+    """Runs one command. Returns the exit code: 0, 1 failed, 2 usage, 3 not reachable, 130 interrupted."""
+    wants_json = "--json" in argv
+    try:
+        return _dispatch(list(argv))
+    except Failure as failure:
+        sys.stderr.write(f"spectui: {failure}\n")
+        if wants_json:
+            print(json.dumps({"error": str(failure), "exit_code": failure.code}))
+        return failure.code
+    except KeyboardInterrupt:
+        sys.stderr.write("spectui: interrupted\n")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone; Python would complain again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+    except Exception as error:
+        from spectui.cli.failure import explain
+
+        failure = explain(error)
+        sys.stderr.write(f"spectui: {failure}\n")
+        if wants_json:
+            print(json.dumps({"error": str(failure), "exit_code": failure.code}))
+        return failure.code
+
+
+def _dispatch(argv: list[str]) -> int:
+    first = argv[0] if argv else ""
+    if first in COMMANDS:
+        module = importlib.import_module(f"spectui.cli.{first}")
+        if first == "sim":  # takes SGLang's arguments, not ours
+            return int(module.run(argv[1:]))
+        parser = _Parser(
+            prog=f"spectui {first}",
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=getattr(module, "EXAMPLES", None),
+        )
+        module.arguments(parser)
+        return int(module.run(parser.parse_args(argv[1:])))
+    if first and not first.startswith("-") and "/" not in first and ":" not in first:
+        import difflib
+
+        near = difflib.get_close_matches(first, COMMANDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise Failure(f"invalid choice: '{first}' (no such command, and not a URL).{hint} Try: spectui --help", EXIT_USAGE)
+    args = _screen_parser().parse_args(argv)
+    from spectui.cli import screen
+
+    return screen.run(args)

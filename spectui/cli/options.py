@@ -1,0 +1,95 @@
+"""Options that several commands share, and how they become a session's options."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from spectui.cli.failure import EXIT_USAGE, Failure
+from spectui.session.running import RunOptions
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """``1,4,16`` as numbers above zero."""
+    try:
+        values = tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,4,16") from None
+    if not values or min(values) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: every number must be at least 1")
+    return values
+
+
+def positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return value
+
+
+def temperature(text: str) -> float | None:
+    if text == "default":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, nor 'default'") from None
+    if not 0 <= value <= 10:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 10, not {text}")
+    return value
+
+
+def add_key_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--key", metavar="REF", help="API key as env:NAME or file:PATH")
+    parser.add_argument("--admin-key", metavar="REF", help="admin key as env:NAME or file:PATH")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_run_options(parser: argparse.ArgumentParser, *, default_pass: str | None = "warm") -> None:
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--workload", metavar="W", help="a built-in workload; spectui run --help lists them")
+    source.add_argument("--file", type=Path, metavar="F.jsonl", help="prompts, chats or ShareGPT, one JSON a line")
+    parser.add_argument(
+        "--pass",
+        dest="pass_name",
+        choices=("cold", "warm", "both"),
+        default=default_pass,
+        help="cold: flush, measure. warm: flush, feed, measure. Only NGRAM needs the flush",
+    )
+    parser.add_argument("--concurrency", type=numbers, default=(1,), metavar="N[,N…]", help="requests at a time (1)")
+    parser.add_argument("--requests", type=positive, metavar="N", help="measuring requests (all of the workload)")
+    parser.add_argument("--max-tokens", type=positive, metavar="N", help="output limit of a request")
+    parser.add_argument("--temperature", type=temperature, default=0.0, metavar="T", help="0, or 'default' to send none")
+    parser.add_argument("--seed", type=int, metavar="N", help="which prompts and order, and the server's sampling seed")
+    parser.add_argument("--thinking", choices=("on", "off"), help="for models whose chat template knows it")
+    parser.add_argument("--ignore-eos", action="store_true", help="force the output length (marked: it flatters)")
+    parser.add_argument("--flush", action="store_true", help="allow emptying the caches of a server that others may use")
+    parser.add_argument("--no-flush", action="store_true", help="never flush, even an idle server")
+    parser.add_argument("--no-text", action="store_true", help="keep no prompts, ids or answers on disk")
+    add_key_options(parser)
+
+
+def run_options(args: argparse.Namespace) -> RunOptions:
+    if args.flush and args.no_flush:
+        raise Failure("--flush and --no-flush exclude each other", EXIT_USAGE)
+    passes = {"cold": ("cold",), "warm": ("warm",), "both": ("cold", "warm")}[args.pass_name or "warm"]
+    return RunOptions(
+        workload=args.workload,
+        file=args.file,
+        passes=passes,
+        concurrency=args.concurrency,
+        requests=args.requests,
+        max_tokens=args.max_tokens,
+        temperature=args.temperature,
+        seed=args.seed,
+        thinking=None if args.thinking is None else args.thinking == "on",
+        ignore_eos=args.ignore_eos,
+        flush="yes" if args.flush else "no" if args.no_flush else "idle",
+        keep_text=not args.no_text,
+    )

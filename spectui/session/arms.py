@@ -1,0 +1,115 @@
+"""What the operator names as an arm: a URL, a profile, a managed server, or a stored run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from spectui.core.spec import ArmSpec
+from spectui.session import SessionError
+from spectui.store import locations
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a name stands for; exactly one of url, profile and run is set."""
+
+    name: str
+    url: str | None = None
+    profile: Path | None = None
+    run: Path | None = None
+    server: str | None = None
+    """Name of the managed server behind ``url``."""
+
+
+def resolve(text: str) -> Target:
+    """Raises :class:`SessionError` when nothing answers to the name."""
+    if "://" in text or _looks_like_address(text):
+        url = text if "://" in text else f"http://{text}"
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise SessionError(f"{text}: the port is not a number from 0 to 65535", 2) from error
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SessionError(f"{text} is not a URL that a server can have; write http://HOST:PORT", 2)
+        return Target(text, url=f"{parts.scheme}://{_netloc(parts.hostname, port)}{parts.path.rstrip('/')}")
+    run = _run_folder(text)
+    if run is not None:
+        return Target(text, run=run)
+    from spectui.hosts import records
+
+    for record in records.records():
+        if record.name == text:
+            return Target(text, url=record.url, server=record.name)
+    from spectui.store import profiles
+
+    path = profiles.find(text)
+    if path is not None:
+        return Target(text, profile=path)
+    raise SessionError(
+        f"{text!r} is neither a URL nor a managed server, a profile or a stored run. "
+        "Lists: spectui servers, spectui profiles, spectui runs",
+        2,
+    )
+
+
+def _looks_like_address(text: str) -> bool:
+    host, colon, port = text.rpartition(":")
+    return bool(colon and host and port.isdigit() and "/" not in host)
+
+
+def _netloc(host: str, port: int | None) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return shown if port is None else f"{shown}:{port}"
+
+
+def _run_folder(text: str) -> Path | None:
+    for folder in (Path(text), locations.runs_dir() / text):
+        if (folder / "journal.jsonl").is_file():
+            return folder
+    return None
+
+
+def arm_spec(
+    name: str, target: Target, *, key: str | None = None, admin_key: str | None = None, trusted: bool = False
+) -> ArmSpec:
+    """The runner's view of a live arm. ``trusted``: started by this very command, so ours to flush."""
+    assert target.url is not None, "a live arm has a URL"
+    record = _managed(target.url)
+    for reference in (key, admin_key):
+        if reference is not None:
+            resolve_key(reference)
+    return ArmSpec(
+        name=name,
+        url=target.url,
+        label=target.name,
+        key=key,
+        admin_key=admin_key,
+        owned=trusted or record is not None,
+        server_pid=None if record is None else record.pid,
+    )
+
+
+def _managed(url: str):  # type: ignore[no-untyped-def]
+    from spectui.hosts import records
+
+    return next((r for r in records.records() if r.url == url and records.alive(r)), None)
+
+
+def resolve_key(reference: str) -> str:
+    """The secret behind ``env:NAME`` or ``file:PATH``. The secret itself is never part of a message."""
+    kind, _, rest = reference.partition(":")
+    if kind == "env" and rest:
+        value = os.environ.get(rest)
+        if not value:
+            raise SessionError(f"the environment has no {rest}, which {reference} refers to", 2)
+        return value
+    if kind == "file" and rest:
+        try:
+            return Path(rest).expanduser().read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SessionError(f"{reference} cannot be read: {getattr(error, 'strerror', 'not text')}", 2) from error
+    raise SessionError("a key is given by reference, as env:NAME or file:PATH, so that it is never shown or stored", 2)
