@@ -1,0 +1,252 @@
+"""Figures of one run held against each other: what must be equal is checked, not believed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spectui.core.request import RequestRecord
+
+OK = "ok"
+WITHIN = "within allowance"
+UNAVAILABLE = "unavailable on this version"
+BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One check. ``state``: ok, within allowance, unavailable on this version, or broken, which alone keeps a run from
+    being ranked."""
+
+    name: str
+    state: str
+    detail: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"name": self.name, "state": self.state, "detail": self.detail}
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """``0.5.10.post1`` -> (0, 5, 10); an unreadable version sorts as the newest."""
+    match = re.match(r"v?(\d+(?:\.\d+){1,2})", version.strip())
+    return tuple(int(n) for n in match[1].split(".")) if match else (999,)
+
+
+def counts_finished_request(version: str) -> bool:
+    """Versions whose overlapped scheduler may count one more verify step after a request's end (0.5.10 and 0.5.12,
+    scheduler_output_processor_mixin.py; 0.5.15 skips finished requests)."""
+    return (0, 5, 10) <= version_key(version) < (0, 5, 15)
+
+
+def bound(completion: int, steps: int, draft_tokens: int, requests: int = 1) -> Identity:
+    """Whether so many tokens can come from so many verify steps.
+
+    At most ``steps × draft_tokens`` plus the first token of each request; at least one a step, since a step always
+    commits the target's own token.
+    """
+    most = steps * draft_tokens + requests
+    said = f"{completion:,} tokens in {steps:,} verify steps of {draft_tokens} draft tokens"
+    if completion > most:
+        return Identity("bound", BROKEN, f"impossible: {said}, at most {most:,} can come of them")
+    if completion < steps:
+        why = "fewer than one token a step is only possible when output was cut"
+        return Identity("bound", BROKEN, f"impossible: {said}; {why}")
+    return Identity("bound", OK, f"{said}, at most {most:,}")
+
+
+def counter(counters: Mapping[str, float] | None, name: str) -> float | None:
+    """A counter by its plain name, found with or without SGLang's prefix and the ``_total`` of newer exporters."""
+    for spelled in (f"sglang:{name}_total", f"sglang:{name}", f"sglang_{name}_total", f"{name}_total", name):
+        if counters and spelled in counters:
+            return float(counters[spelled])
+    return None
+
+
+def identities(
+    requests: Iterable[RequestRecord],
+    *,
+    draft_tokens: int | None,
+    version: str,
+    counters: Mapping[str, float] | None = None,
+    sent: Iterable[RequestRecord] | None = None,
+    speculative: bool | None = None,
+) -> list[Identity]:
+    """All checks of a run.
+
+    ``requests``: the measured ones. ``counters``: what the server's counters grew by meanwhile, label sets summed
+    (names as in ``/metrics``); ``sent``: all that we asked for in that time, warm-up and feeding included (default:
+    ``requests``). ``speculative`` None: guessed from the records.
+    """
+    every = list(requests)
+    rows = [r for r in every if r.ok and r.completion_tokens]
+    if speculative is None:
+        speculative = any(r.verify_steps is not None or r.histogram is not None for r in rows)
+    checks = [
+        _histogram_sum(rows, version, speculative),
+        _tokens_from_histogram(rows, draft_tokens, speculative),
+        _events(rows, speculative),
+        _bound_of(rows, draft_tokens, speculative),
+    ]
+    everything = every if sent is None else list(sent)
+    checks.append(_token_counter(everything, counters))
+    checks.append(_step_counter(everything, counters, version, speculative))
+    return checks
+
+
+def _first(wrong: Sequence[tuple[RequestRecord, str]], rows: int) -> str:
+    request, what = wrong[0]
+    return f"{len(wrong)} of {rows} requests, first number {request.index} ({request.rid or 'no id'}): {what}"
+
+
+def _histogram_sum(rows: list[RequestRecord], version: str, speculative: bool) -> Identity:
+    name = "histogram sum"
+    if not speculative:
+        return Identity(name, OK, "no speculation: every decode token is one step")
+    known = [r for r in rows if r.histogram is not None and r.verify_steps is not None]
+    if not known:
+        return Identity(name, UNAVAILABLE, "the server sends no histogram on this route")
+    wrong, extra = [], 0
+    for r in known:
+        more = (r.verify_steps or 0) - sum(r.histogram or ())
+        if more == 1 and counts_finished_request(version):
+            extra += 1
+        elif more:
+            wrong.append((r, f"histogram of {sum(r.histogram or ())} steps, verify steps {r.verify_steps}"))
+    if wrong:
+        return Identity(name, BROKEN, _first(wrong, len(known)))
+    if extra:
+        return Identity(
+            name, WITHIN, f"{extra} of {len(known)} requests count a step after their end, as {version} may"
+        )
+    return Identity(name, OK, f"equal to the verify steps in all {len(known)} requests")
+
+
+def _cut(r: RequestRecord) -> int:
+    counts = r.histogram or ()
+    return sum(n * (k + 1) for k, n in enumerate(counts)) - (r.completion_tokens or 0) + 1
+
+
+def _tokens_from_histogram(rows: list[RequestRecord], draft_tokens: int | None, speculative: bool) -> Identity:
+    name = "tokens from histogram"
+    if not speculative:
+        return Identity(name, OK, "no speculation: every decode token is one step")
+    known = [r for r in rows if r.histogram is not None]
+    if not known:
+        return Identity(name, UNAVAILABLE, "the server sends no histogram on this route")
+    wrong, cut = [], 0
+    for r in known:
+        most = (draft_tokens or len(r.histogram or ())) - 1
+        left = _cut(r)
+        if not 0 <= left <= most:
+            counts = f"{(r.completion_tokens or 0) - 1} decode tokens, the histogram holds {left:+d}"
+            wrong.append((r, f"{counts}; the last step may hold 0 to {most} more"))
+        elif left:
+            cut += 1
+    if wrong:
+        return Identity(name, BROKEN, _first(wrong, len(known)))
+    if cut:
+        return Identity(name, WITHIN, f"{cut} of {len(known)} requests were cut inside their last step")
+    return Identity(name, OK, f"exact in all {len(known)} requests")
+
+
+def _events(rows: list[RequestRecord], speculative: bool) -> Identity:
+    """Increments against the histogram; a stream that joins steps can only be held against the sum of tokens."""
+    name = "events"
+    known = [r for r in rows if r.increments]
+    if not known:
+        return Identity(name, UNAVAILABLE, "the stream carries no counts on this route")
+    wrong: list[tuple[RequestRecord, str]] = []
+    joined = 0
+    for r in known:
+        if sum(r.increments) != r.completion_tokens:
+            wrong.append((r, f"events hold {sum(r.increments)} tokens, the server counts {r.completion_tokens}"))
+            continue
+        events = len(r.increments) - 1
+        counts = list(r.histogram) if r.histogram is not None else None
+        steps = sum(counts) if counts is not None else r.verify_steps
+        if not speculative:
+            counts, steps = None, (r.completion_tokens or 1) - 1
+        if steps is None:
+            continue
+        if events > steps:
+            wrong.append((r, f"{events} events after the first, {steps} steps"))
+        elif events < steps:
+            joined += 1
+        elif counts is not None and not _same_steps(r.increments[1:], counts, _cut(r)):
+            wrong.append((r, "the events' sizes are not those of the histogram"))
+    if wrong:
+        return Identity(name, BROKEN, _first(wrong, len(known)))
+    if joined:
+        return Identity(name, WITHIN, f"in {joined} of {len(known)} requests events join several steps; tokens agree")
+    return Identity(name, OK, f"one event is one step in all {len(known)} requests")
+
+
+def _same_steps(increments: Sequence[int], counts: list[int], cut: int) -> bool:
+    """The last step may show fewer tokens than the histogram counts: those beyond the cut."""
+    left = list(counts)
+    for n in [*increments[:-1], *([increments[-1] + cut] if increments else [])]:
+        if not 1 <= n <= len(left):
+            return False
+        left[n - 1] -= 1
+    return not any(left)
+
+
+def _bound_of(rows: list[RequestRecord], draft_tokens: int | None, speculative: bool) -> Identity:
+    if not speculative:
+        return Identity("bound", OK, "no speculation: one token a step")
+    known = [r for r in rows if r.verify_steps is not None]
+    if not known or draft_tokens is None:
+        return Identity("bound", UNAVAILABLE, "verify steps or the number of draft tokens are not known")
+    wrong = []
+    for r in known:
+        said = bound(r.completion_tokens or 0, r.verify_steps or 0, draft_tokens)
+        if said.state == BROKEN:
+            wrong.append((r, said.detail))
+    if wrong:
+        return Identity("bound", BROKEN, _first(wrong, len(known)))
+    return Identity("bound", OK, f"{len(known)} requests lie within {draft_tokens} tokens a step")
+
+
+STRAY_TOKENS = 16
+"""A health check generates one token and the warm-up of a restart eight: so many strangers' tokens are no traffic.
+Beyond that one in a hundred of our own is let pass: it cannot move a figure by more than the noise."""
+
+
+def _token_counter(sent: list[RequestRecord], counters: Mapping[str, float] | None) -> Identity:
+    name = "token counter"
+    theirs = counter(counters, "generation_tokens")
+    if theirs is None:
+        return Identity(name, UNAVAILABLE, "no counters of the server were read")
+    ours = sum(r.completion_tokens or 0 for r in sent)
+    return _against(name, "tokens", ours, theirs, sum(1 for r in sent if not r.ok), STRAY_TOKENS)
+
+
+def _step_counter(
+    sent: list[RequestRecord], counters: Mapping[str, float] | None, version: str, speculative: bool
+) -> Identity:
+    name = "step counter"
+    theirs = counter(counters, "spec_verify_calls")
+    if not speculative:
+        return Identity(name, OK if theirs in (None, 0.0) else WITHIN, "no speculation: nothing to verify")
+    done = [r for r in sent if r.ok]
+    if theirs is None or not done or any(r.verify_steps is None for r in done):
+        return Identity(name, UNAVAILABLE, "the server counts no verify steps here, or tells none by request")
+    ours = sum(r.verify_steps or 0 for r in sent)
+    slack = STRAY_TOKENS + (len(sent) if counts_finished_request(version) else 0)
+    return _against(name, "verify steps", ours, theirs, sum(1 for r in sent if not r.ok), slack)
+
+
+def _against(name: str, what: str, ours: int, theirs: float, unfinished: int, slack: int) -> Identity:
+    said = f"our count {ours:,}, the server's {theirs:,.0f} {what}"
+    if theirs < 0:
+        return Identity(name, UNAVAILABLE, "the server's counter went backwards: it was restarted")
+    if theirs == ours:
+        return Identity(name, OK, said)
+    if theirs < ours:
+        return Identity(name, BROKEN, f"{said}: more counted than the server has made")
+    if unfinished:
+        return Identity(name, WITHIN, f"{said}; {unfinished} requests did not end well and may hold the difference")
+    if theirs - ours <= max(slack, ours // 100):
+        return Identity(name, WITHIN, f"{said}; a few come from health checks")
+    return Identity(name, BROKEN, f"{said}: the rest is traffic that is not ours")
