@@ -30,3 +30,8 @@ class GpuReading:
     """Field name -> why it has no value."""
     age_s: float = 0.0
     """How old the values were when read."""
+    slices: tuple[tuple[int, int], ...] = ()
+    """Memory (used, total) in bytes of each MIG slice."""
+    mig_uuids: tuple[str, ...] = ()
+    processes: tuple[tuple[int, int | None], ...] = ()
+    """(pid as the driver numbers it, bytes that it holds or None), one for each process on the GPU."""
