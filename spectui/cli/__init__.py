@@ -48,9 +48,7 @@ def _screen_parser() -> argparse.ArgumentParser:
         prog="spectui",
         description="Tune speculative decoding on SGLang servers. Without a command: the screen.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="commands:\n"
-        + "\n".join(f"  {name:<11} {text}" for name, text in COMMANDS.items())
-        + "\n\nexamples:\n"
+        epilog="commands:\n" + "\n".join(f"  {name:<11} {text}" for name, text in COMMANDS.items()) + "\n\nexamples:\n"
         "  spectui                                   servers found on this node\n"
         "  spectui http://127.0.0.1:30000            one server\n"
         "  spectui demo                              try everything without a GPU\n"
@@ -118,7 +116,9 @@ def _dispatch(argv: list[str]) -> int:
 
         near = difflib.get_close_matches(first, COMMANDS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise Failure(f"invalid choice: '{first}' (no such command, and not a URL).{hint} Try: spectui --help", EXIT_USAGE)
+        raise Failure(
+            f"invalid choice: '{first}' (no such command, and not a URL).{hint} Try: spectui --help", EXIT_USAGE
+        )
     args = _screen_parser().parse_args(argv)
     from spectui.cli import screen
 

@@ -65,11 +65,15 @@ def add_run_options(parser: argparse.ArgumentParser, *, default_pass: str | None
     parser.add_argument("--concurrency", type=numbers, default=(1,), metavar="N[,N…]", help="requests at a time (1)")
     parser.add_argument("--requests", type=positive, metavar="N", help="measuring requests (all of the workload)")
     parser.add_argument("--max-tokens", type=positive, metavar="N", help="output limit of a request")
-    parser.add_argument("--temperature", type=temperature, default=0.0, metavar="T", help="0, or 'default' to send none")
+    parser.add_argument(
+        "--temperature", type=temperature, default=0.0, metavar="T", help="0, or 'default' to send none"
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="which prompts and order, and the server's sampling seed")
     parser.add_argument("--thinking", choices=("on", "off"), help="for models whose chat template knows it")
     parser.add_argument("--ignore-eos", action="store_true", help="force the output length (marked: it flatters)")
-    parser.add_argument("--flush", action="store_true", help="allow emptying the caches of a server that others may use")
+    parser.add_argument(
+        "--flush", action="store_true", help="allow emptying the caches of a server that others may use"
+    )
     parser.add_argument("--no-flush", action="store_true", help="never flush, even an idle server")
     parser.add_argument("--no-text", action="store_true", help="keep no prompts, ids or answers on disk")
     add_key_options(parser)
