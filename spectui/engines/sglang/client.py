@@ -1,0 +1,532 @@
+"""Control calls to an SGLang server of any version: who it is, what it counts, and what can be asked of it.
+
+Synchronous, on httpx, which is imported at the first call. The measuring path has a transport of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from spectui.engines.sglang.connection import Answer, Connection, words_of
+from spectui.engines.sglang.contract import contract_for
+from spectui.engines.sglang.errors import Broken, EngineError, NotReachable, NotSglang, NotThere, Refused, TimedOut
+from spectui.engines.sglang.info import ServerInfo, looks_like_sglang, read_info, unreadable_info
+from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable, parse_metrics
+from spectui.engines.sglang.routes import ADDRESSES
+
+INFO_EVERY_S = 5.0
+"""An info call interrupts every scheduler and, under its old name, logs a line: never polled faster than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlushOutcome:
+    flushed: bool
+    attempts: int
+    status: int | None
+    reason: str
+    """Empty when flushed."""
+
+    @property
+    def state(self) -> str:
+        """flushed, needs_admin_key or unknown (the cache holds nobody knows what)."""
+        if self.flushed:
+            return "flushed"
+        return "needs_admin_key" if self.status in (401, 403) else "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedToken:
+    """Proof that a server serves."""
+
+    text: str
+    tokens: int
+    seconds: float
+    meta_info: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Requests at one data-parallel rank now."""
+
+    rank: int
+    running: int | None
+    waiting: int | None
+    tokens: int | None
+    """Tokens held in the KV cache."""
+    throughput: float | None = None
+    accept_length: float | None = None
+    """Lifetime average; works without --enable-metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateOutcome:
+    """What became of a hot change, by reading it back."""
+
+    applied: bool | None
+    """None: the server does not show the value, so nobody can say."""
+    asked: dict[str, Any]
+    in_force: dict[str, Any]
+    status: int | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusOutcome:
+    ok: bool
+    corpus_id: str
+    message: str
+    tokens: int | None = None
+
+
+class SglangClient:
+    """One server. Every call ends within its limit; failures are the :class:`EngineError` kinds.
+
+    ``key`` and ``admin_key`` are the keys themselves (see :func:`spectui.engines.sglang.address.read_key`).
+    ``env_proxy`` lets the environment's proxy be used for hosts that are not loopback; by default none ever is.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        admin_key: str | None = None,
+        timeout: float = 5.0,
+        env_proxy: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.connection = Connection(url, key=key, admin_key=admin_key, timeout=timeout, env_proxy=env_proxy)
+        self.url = self.connection.where
+        self._clock = clock
+        self._chosen: dict[str, str] = {}
+        self._info: ServerInfo | None = None
+        self._info_at = float("-inf")
+
+    def __enter__(self) -> SglangClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    # -- who is there
+
+    def address_of(self, name: str) -> str | None:
+        """The path that this server answered for ``info``, ``loads`` …; None before the first contact."""
+        return self._chosen.get(name)
+
+    def _ask(self, name: str, method: str = "GET", *, body: object = None, timeout: float | None = None) -> Answer:
+        """Call a named address: the new name first, the old one only where that is not there, remembered after."""
+        known = self._chosen.get(name)
+        answer = Answer(404, b"")
+        for path in [known] if known else ADDRESSES[name]:
+            answer = self.connection.call(method, path, body=body, timeout=timeout)
+            if answer.status not in (404, 405):
+                self._chosen[name] = path
+                break
+        return answer
+
+    def _path(self, name: str) -> str:
+        return self._chosen.get(name, ADDRESSES[name][0])
+
+    def probe(self) -> ServerInfo:
+        """Whether an SGLang server is there, and what it is.
+
+        Raises NotReachable, Unauthorized, NotSglang, StillStarting (503) or Broken. A server whose info call fails
+        counts as alive when it tells its model or makes one token; its settings are then unreadable.
+        """
+        try:
+            answer = self._ask("info")
+        except TimedOut:
+            # 0.4.9 and 0.5.5 read the reply of an info call only after the first generation.
+            self.generate_one()
+            answer = self._ask("info")
+        body = answer.json
+        if answer.status == 200:
+            if not isinstance(body, Mapping) or not looks_like_sglang(body):
+                raise NotSglang("what answers there is not an SGLang server", self.url, "Check host and port")
+            return self._remember(read_info(body, context_len=self._context_len(body)))
+        if answer.status in (404, 405):
+            model = self._model_if_sglang()
+            if model is None:
+                raise NotSglang(
+                    "what answers there is not an SGLang server (it has no /server_info)",
+                    self.url,
+                    "Check host and port",
+                )
+            return unreadable_info(answer.status, model)
+        if answer.status >= 500 and answer.status != 503:
+            model = self._model_if_sglang()
+            if model is None:
+                try:
+                    self.generate_one()
+                except EngineError:
+                    raise self.connection.failure_of(answer, self._path("info")) from None
+            return unreadable_info(answer.status, model)
+        raise self.connection.failure_of(answer, self._path("info"))
+
+    def _context_len(self, body: Mapping[str, Any]) -> int | None:
+        """From /v1/models, where the info body leaves it to the model's own configuration."""
+        if body.get("context_length"):
+            return None
+        try:
+            listed = self.connection.call("GET", "/v1/models").json
+        except EngineError:
+            return None
+        rows = listed.get("data") if isinstance(listed, dict) else None
+        first = rows[0] if isinstance(rows, list) and rows else None
+        return _whole(first.get("max_model_len")) if isinstance(first, dict) else None
+
+    def _model_if_sglang(self) -> dict[str, Any] | None:
+        try:
+            return self.model_info()
+        except NotReachable:
+            raise
+        except EngineError:
+            return None
+
+    def _remember(self, info: ServerInfo) -> ServerInfo:
+        self._info, self._info_at = info, self._clock()
+        return info
+
+    def info(self, *, force: bool = False) -> ServerInfo:
+        """The server's settings and ranks; the last answer again when it is younger than 5 s, unless forced."""
+        if self._info is not None and not force and self._clock() - self._info_at < INFO_EVERY_S:
+            return self._info
+        answer = self._ask("info")
+        if answer.status != 200:
+            raise self.connection.failure_of(answer, self._path("info"))
+        body = answer.json
+        if not isinstance(body, Mapping) or not looks_like_sglang(body):
+            raise NotSglang("what answers there is not an SGLang server", self.url, "Check host and port")
+        known = self._info.server.get("context_len") if self._info is not None else None
+        return self._remember(read_info(body, context_len=known))
+
+    def model_info(self) -> dict[str, Any]:
+        answer = self._ask("model_info")
+        body = answer.json
+        if answer.status != 200:
+            raise self.connection.failure_of(answer, self._path("model_info"))
+        if not isinstance(body, dict) or "model_path" not in body:
+            raise NotSglang("what answers there is not an SGLang server", self.url, "Check host and port")
+        return body
+
+    def health(self, *, timeout: float | None = None) -> int | EngineError:
+        """Status of /health, or why there is none. From 0.5.5 on each call makes a token: not for polling in a run."""
+        try:
+            return self.connection.call("GET", "/health", timeout=timeout).status
+        except EngineError as error:
+            return error
+
+    # -- what it counts
+
+    def metrics(self, *, timeout: float | None = None) -> MetricsReading | MetricsUnavailable:
+        """One reading of /metrics, or why there is none. Never raises for a server's state."""
+        try:
+            answer = self.connection.call("GET", "/metrics", timeout=timeout)
+        except EngineError as error:
+            return MetricsUnavailable("down", f"server not reachable: {error.what}")
+        if answer.status in (401, 403):
+            return MetricsUnavailable("unauthorized", f"/metrics needs a key (HTTP {answer.status})")
+        if answer.status in (404, 405):
+            return MetricsUnavailable("off", "metrics are off: launch the server with --enable-metrics")
+        if answer.status != 200:
+            return MetricsUnavailable("broken", f"/metrics failed (HTTP {answer.status})")
+        return parse_metrics(answer.text)
+
+    def loads(self) -> list[Load] | None:
+        """Requests at each rank; None where this server cannot tell (no such address, or it fails)."""
+        answer = self._ask("loads")
+        return None if answer.status != 200 else read_loads(answer.json)
+
+    # -- what can be asked of it
+
+    def flush(
+        self,
+        attempts: int = 10,
+        limit_s: float = 30.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> FlushOutcome:
+        """Empty the prefix cache and the n-gram store; refused (400) while anything runs, so tried again for a while.
+
+        It empties them for everyone on the server: whether that is allowed is the caller's question.
+        """
+        started, pause, made, answer = self._clock(), 0.5, 0, Answer(0, b"")
+        while made < attempts:
+            made += 1
+            try:
+                answer = self.connection.call("POST", "/flush_cache", timeout=max(self.connection.timeout, 10.0))
+            except EngineError as error:
+                return FlushOutcome(False, made, None, error.what)
+            if answer.status == 200:
+                return FlushOutcome(True, made, 200, "")
+            if answer.status in (401, 403):
+                return FlushOutcome(False, made, answer.status, f"needs the administrator key (HTTP {answer.status})")
+            if answer.status != 400 or made == attempts or self._clock() - started + pause > limit_s:
+                break
+            sleep(pause)
+            pause = min(pause * 1.5, 4.0)
+        said = words_of(answer, self.connection.secrets)
+        if answer.status == 400:
+            reason = f"refused {made} times: requests are running or waiting" + (f" ({said})" if said else "")
+        else:
+            reason = f"/flush_cache failed (HTTP {answer.status})" + (f": {said}" if said else "")
+        return FlushOutcome(False, made, answer.status, reason)
+
+    def tokenize(
+        self,
+        *,
+        text: str | None = None,
+        messages: Sequence[Mapping[str, Any]] | None = None,
+        thinking: bool | None = None,
+    ) -> list[int] | None:
+        """Token ids of a text, or of messages through the server's chat template (≥ 0.5.12). None: not available here.
+
+        ``thinking`` becomes ``chat_template_kwargs`` under the two names that templates use.
+        """
+        body: dict[str, Any] = {"model": "default"}
+        if messages is not None:
+            body["messages"] = [dict(message) for message in messages]
+            if thinking is not None:
+                body["chat_template_kwargs"] = {"thinking": thinking, "enable_thinking": thinking}
+        else:
+            body["prompt"] = text or ""
+        answer = self._ask("tokenize", "POST", body=body, timeout=max(self.connection.timeout, 10.0))
+        if answer.status in (401, 403):
+            raise self.connection.failure_of(answer, self._path("tokenize"))
+        tokens = answer.json.get("tokens") if answer.status == 200 and isinstance(answer.json, dict) else None
+        if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
+            return None
+        return tokens if tokens or not (text or messages) else None
+
+    def detokenize(self, ids: Sequence[int]) -> str | None:
+        """The text of token ids; None: not available here."""
+        body = {"model": "default", "tokens": list(ids)}
+        answer = self._ask("detokenize", "POST", body=body, timeout=max(self.connection.timeout, 10.0))
+        if answer.status in (401, 403):
+            raise self.connection.failure_of(answer, self._path("detokenize"))
+        text = answer.json.get("text") if answer.status == 200 and isinstance(answer.json, dict) else None
+        return text if isinstance(text, str) else None
+
+    def post(self, path: str, body: Mapping[str, Any], *, timeout: float | None = None) -> dict[str, Any]:
+        """A JSON object in, a JSON object out; any other outcome raises its named error."""
+        answer = self.connection.call("POST", path, body=dict(body), timeout=timeout)
+        if answer.status != 200:
+            raise self.connection.failure_of(answer, path)
+        found = answer.json
+        if not isinstance(found, dict):
+            raise Broken(f"{path} answered something that is no JSON object", self.url, "Is this an SGLang server?")
+        error = found.get("error")
+        if isinstance(error, dict):
+            raise Refused(f"{path} was refused: {words_of(answer, self.connection.secrets)}", self.url, "")
+        return found
+
+    def generate(
+        self,
+        *,
+        text: str | None = None,
+        input_ids: Sequence[int] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+        rid: str | None = None,
+        timeout: float = 60.0,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """/generate, not streamed: ``{"text", "output_ids", "meta_info"}``."""
+        body: dict[str, Any] = {"sampling_params": dict(sampling or {}), **more}
+        if input_ids is not None:
+            body["input_ids"] = list(input_ids)
+        else:
+            body["text"] = text if text is not None else "Hello"
+        if rid is not None:
+            body["rid"] = rid
+        return self.post("/generate", body, timeout=timeout)
+
+    def generate_one(self, *, text: str = "Hello", timeout: float | None = None) -> GeneratedToken:
+        """Make one token. Raises when none came: a port that answers and a health of 200 prove nothing."""
+        started = time.perf_counter()
+        found = self.generate(
+            text=text,
+            sampling={"max_new_tokens": 1, "temperature": 0, "ignore_eos": True},
+            timeout=self.connection.timeout if timeout is None else timeout,
+        )
+        seconds = time.perf_counter() - started
+        meta = found.get("meta_info")
+        meta = meta if isinstance(meta, dict) else {}
+        tokens = meta.get("completion_tokens")
+        finish = meta.get("finish_reason")
+        if isinstance(finish, dict) and finish.get("type") == "abort":
+            raise Broken(f"the test token was aborted: {finish.get('message', '')}", self.url, "See the server's log")
+        if not isinstance(tokens, int) or tokens < 1:
+            raise Broken("the server answered a request without making a token", self.url, "See the server's log")
+        words = found.get("text")
+        return GeneratedToken(words if isinstance(words, str) else "", tokens, seconds, meta)
+
+    def chat(
+        self, messages: Sequence[Mapping[str, Any]], *, model: str = "default", timeout: float = 60.0, **more: Any
+    ) -> dict[str, Any]:
+        """/v1/chat/completions, not streamed; ``more`` goes into the body (response_format, tools, max_tokens …)."""
+        body = {"model": model, "messages": [dict(message) for message in messages], **more}
+        return self.post("/v1/chat/completions", body, timeout=timeout)
+
+    def abort(self, rid_prefix: str = "", *, everything: bool = False) -> bool:
+        """Abort requests whose rid begins with the prefix, or all of everyone. True: the server took the order.
+
+        An empty prefix would match every request of every user, so it needs ``everything``.
+        """
+        if not rid_prefix and not everything:
+            raise ValueError("an empty prefix aborts the requests of everyone: say everything=True if that is meant")
+        body = {"rid": rid_prefix, "abort_all": everything}
+        return self.connection.call("POST", "/abort_request", body=body).status == 200
+
+    def set_internal_state(self, values: Mapping[str, Any]) -> StateOutcome:
+        """Change accept thresholds (neutral keys) while the server runs, and read back whether they are in force.
+
+        It clears the server's lifetime accept counters. Before 0.5.15 the answer proves nothing, so it never decides.
+        """
+        before = self.info(force=True)
+        contract = before.contract
+        asked = dict(values)
+        refused = [key for key in asked if key not in contract.hot_keys]
+        if refused:
+            raise Refused(f"{', '.join(refused)} cannot be changed on a running server", self.url, "Relaunch with it")
+        named = {spelling.info_key: asked[key] for key in asked if (spelling := contract.spelling(key))}
+        answer = self.connection.call(
+            "POST", "/set_internal_state", body={"server_args": named}, timeout=max(self.connection.timeout, 10.0)
+        )
+        if answer.status in (401, 403, 404, 405):
+            raise self.connection.failure_of(answer, "/set_internal_state")
+        after = self.info(force=True)
+        states = [state for state in after.raw.get("internal_states", []) if isinstance(state, dict)]
+        in_force: dict[str, Any] = {}
+        applied: bool | None = True
+        for key, value in asked.items():
+            spelling = contract.spelling(key)
+            seen = [state[spelling.info_key] for state in states if spelling and spelling.info_key in state]
+            if not seen:
+                applied = None if applied else applied
+                continue
+            differing = [entry for entry in seen if not _same(entry, value)]
+            in_force[key] = differing[0] if differing else seen[0]
+            if differing:
+                applied = False
+        if applied is None and contract.set_state_tells_truth and answer.status == 200:
+            told = answer.json
+            applied = all(told) if isinstance(told, list) and told else None
+        detail = {True: "in force", False: "the server kept its old value", None: "the server does not show the value"}
+        return StateOutcome(applied, asked, in_force, answer.status, detail[applied])
+
+    # -- external n-gram corpora
+
+    def corpora(self) -> dict[str, int] | None:
+        """Loaded external corpora and their tokens; None where this server has none to list."""
+        answer = self.connection.call("GET", "/list_external_corpora")
+        if answer.status in (401, 403):
+            raise self.connection.failure_of(answer, "/list_external_corpora")
+        body = answer.json
+        if answer.status != 200 or not isinstance(body, dict) or not body.get("success"):
+            return None
+        counts = body.get("corpus_token_counts")
+        if not isinstance(counts, dict):
+            return None
+        return {str(name): count for name, count in counts.items() if isinstance(count, int)}
+
+    def add_corpus(
+        self,
+        *,
+        documents: Sequence[str] | None = None,
+        file_path: str | None = None,
+        corpus_id: str | None = None,
+        timeout: float = 120.0,
+    ) -> CorpusOutcome:
+        """Load a corpus from documents, or from a JSONL file of strings that lies on the server's disk."""
+        body: dict[str, Any] = {"documents": list(documents)} if documents is not None else {"file_path": file_path}
+        if corpus_id is not None:
+            body["corpus_id"] = corpus_id
+        return self._corpus_call("/add_external_corpus", body, corpus_id or "", timeout)
+
+    def remove_corpus(self, corpus_id: str) -> CorpusOutcome:
+        """Not while another corpus is loading: the server does not guard against it."""
+        return self._corpus_call("/remove_external_corpus", {"corpus_id": corpus_id}, corpus_id, None)
+
+    def _corpus_call(self, path: str, body: dict[str, Any], corpus_id: str, timeout: float | None) -> CorpusOutcome:
+        answer = self.connection.call("POST", path, body=body, timeout=timeout)
+        if answer.status in (401, 403):
+            raise self.connection.failure_of(answer, path)
+        if answer.status in (404, 405):
+            raise NotThere("this version takes no external corpora (they came with 0.5.12)", self.url, "")
+        found = answer.json if isinstance(answer.json, dict) else {}
+        count = found.get("loaded_token_count")
+        named = found.get("corpus_id")
+        ok = answer.status == 200 and bool(found.get("success"))
+        return CorpusOutcome(
+            ok,
+            named if isinstance(named, str) and named else corpus_id,
+            words_of(answer, self.connection.secrets) or ("" if ok else f"HTTP {answer.status}"),
+            count if isinstance(count, int) else None,
+        )
+
+
+def _same(seen: object, asked: object) -> bool:
+    if isinstance(seen, int | float) and isinstance(asked, int | float):
+        return abs(seen - asked) < 1e-9
+    return seen == asked
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value == value else None
+
+
+def read_loads(body: object) -> list[Load] | None:
+    """Load answers of all versions: 0.4.9's single number, /get_load's list, and /v1/loads."""
+    if isinstance(body, Mapping) and "loads" not in body:
+        tokens = _whole(body.get("load"))
+        return None if tokens is None else [Load(0, None, None, tokens)]
+    rows = body.get("loads") if isinstance(body, Mapping) else body
+    if not isinstance(rows, list):
+        return None
+    found: list[Load] = []
+    for index, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            continue
+        waiting = _whole(row.get("num_waiting_reqs"))
+        running = _whole(row.get("num_running_reqs"))
+        everyone = _whole(row.get("num_reqs"))
+        if running is None and everyone is not None:
+            # /get_load counts waiting requests among num_reqs.
+            running = max(everyone - (waiting or 0), 0)
+        spec = row.get("speculative")
+        length = spec.get("accept_length") if isinstance(spec, Mapping) else None
+        rate = row.get("gen_throughput")
+        rank = _whole(row.get("dp_rank"))
+        tokens = _whole(row.get("num_used_tokens", row.get("num_tokens")))
+        found.append(
+            Load(
+                index if rank is None else rank,
+                running,
+                waiting,
+                tokens,
+                float(rate) if isinstance(rate, int | float) else None,
+                float(length) if isinstance(length, int | float) and length else None,
+            )
+        )
+    return found
+
+
+__all__ = [
+    "CorpusOutcome",
+    "FlushOutcome",
+    "GeneratedToken",
+    "Load",
+    "SglangClient",
+    "StateOutcome",
+    "contract_for",
+    "read_loads",
+]

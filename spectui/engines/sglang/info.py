@@ -1,0 +1,389 @@
+"""What a server says of itself, read from the info body of any version into neutral names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from spectui.engines.sglang.contract import Contract, contract_for
+
+REDACTED = "(hidden)"
+SIMULATED_KEY = "spectui_simulated"
+NO_DATA = "n/a (fewer than 40 decode steps)"
+OUTLIER_BELOW = 0.85
+"""A rank under this share of the median accept length is flagged."""
+
+_SECRET_WORDS = (
+    "api_key",
+    "apikey",
+    "password",
+    "passwd",
+    "secret",
+    "credential",
+    "auth_token",
+    "access_token",
+    "hf_token",
+)
+_ASKED_BY_FLAG = "--speculative-algorithm"
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One data-parallel rank, as its scheduler reports itself."""
+
+    index: int
+    accept_length: float | None
+    """Lifetime average since start or flush, folded every ``decode_log_interval`` steps; None before the first."""
+    throughput: float | None
+    """Tokens/s of the last log window; keeps its value while idle."""
+    outlier: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """GPU memory of one rank by part, GB (10⁹ or 2³⁰ as the server counts); None: not told or unreadable."""
+
+    weights: float | None = None
+    kv_cache: float | None = None
+    graphs: float | None = None
+    token_capacity: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Whether the algorithm asked for is the one in force."""
+
+    state: str
+    """match, mismatch or off."""
+    shown: str
+    """How to name what runs."""
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.state == "match"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    version: str
+    contract: Contract
+    model_path: str
+    served_name: str
+    algorithm: str
+    """Neutral: none, NGRAM, EAGLE3, NEXTN …"""
+    reported_algorithm: str | None
+    """The server's own word; it never says NEXTN."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Neutral speculative settings in force."""
+    server: dict[str, Any] = field(default_factory=dict)
+    """max_running_requests (effective), page_size, tp_size, dp_size, mem_fraction_static, attention_backend,
+    context_len, disable_overlap_schedule, cuda_graph_bs, cuda_graph_max_bs, stream_interval, decode_log_interval,
+    incremental_streaming, max_total_num_tokens …"""
+    ranks: tuple[Rank, ...] = ()
+    memory: Memory = Memory()
+    simulated: bool = False
+    unreadable: str = ""
+    """Why the info body could not be had ("not readable (HTTP 500)"); settings are then empty."""
+    raw: dict[str, Any] = field(default_factory=dict)
+    """The body, keys hidden."""
+
+    @property
+    def speculates(self) -> bool:
+        return self.algorithm != "none"
+
+    @property
+    def draft_tokens(self) -> int | None:
+        value = self.settings.get("num_draft_tokens")
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def throughput(self) -> float | None:
+        """Tokens/s over all ranks."""
+        known = [rank.throughput for rank in self.ranks if rank.throughput is not None]
+        return sum(known) if known else None
+
+    @property
+    def accept_length(self) -> float | None:
+        """Lifetime accept length over all ranks, weighted by verify steps (throughput / accept length of each)."""
+        pairs = [(rank.throughput, rank.accept_length) for rank in self.ranks if rank.accept_length]
+        if not pairs or not self.speculates:
+            return None
+        busy = [(float(rate), float(length)) for rate, length in pairs if rate and length]
+        if not busy:
+            return sum(float(length) for _, length in pairs if length) / len(pairs)
+        return sum(rate for rate, _ in busy) / sum(rate / length for rate, length in busy)
+
+    def accept_length_in_force(self) -> str:
+        """The lifetime figure in words: a number, "off" without speculation, or why there is none yet."""
+        if self.unreadable:
+            return self.unreadable
+        if not self.speculates:
+            return "off"
+        value = self.accept_length
+        return NO_DATA if value is None else f"{value:.2f}"
+
+    @property
+    def accept_rate(self) -> float | None:
+        """Our own share, the same for all versions: (accept length − 1) / (draft tokens − 1)."""
+        return own_accept_rate(self.accept_length, self.draft_tokens)
+
+
+def own_accept_rate(accept_length: float | None, draft_tokens: int | None) -> float | None:
+    """Accepted drafts a step over proposed drafts a step. Raw server figures have had three meanings; this has one."""
+    if accept_length is None or draft_tokens is None or draft_tokens < 2:
+        return None
+    return max(accept_length - 1.0, 0.0) / (draft_tokens - 1)
+
+
+def _name(value: object) -> str | None:
+    """An algorithm's name as given by flag or body; None for off. 0.4.9's internal states hold a number instead."""
+    if not isinstance(value, str) or value.strip().lower() in ("", "none", "null"):
+        return None
+    return value.strip().upper()
+
+
+def algorithm_matches(
+    asked: str | None, reported: str | None, draft_path: str | None = None, model_path: str | None = None
+) -> Match:
+    """Compare by meaning: SGLang rewrites NEXTN to EAGLE, or promotes it to FROZEN_KV_MTP (srt/server_args.py)."""
+    want, have = _name(asked), _name(reported)
+    if want is None and have is None:
+        return Match("match", "none")
+    if have is None:
+        return Match(
+            "off", f"{want} asked, speculation is OFF", f"{want} was asked for and the server runs without speculation"
+        )
+    if want == "NEXTN" and have in ("EAGLE", "NEXTN", "FROZEN_KV_MTP"):
+        return Match("match", "NEXTN (MTP)" if have == "NEXTN" else f"NEXTN (MTP, server calls it {have})")
+    if want is None:
+        return Match("mismatch", have, f"no speculation was asked for and the server runs {have}")
+    if want == have:
+        built_in = have == "EAGLE" and draft_path and draft_path == model_path
+        return Match("match", "EAGLE (draft from the model itself)" if built_in else have)
+    if want in ("EAGLE", "EAGLE3") and have == "FROZEN_KV_MTP":
+        return Match("mismatch", have, f"{want} was asked for; the draft's architecture made the server run {have}")
+    return Match("mismatch", have, f"{want} was asked for and the server runs {have}")
+
+
+def _asked_in_command(raw: Mapping[str, Any]) -> str | None:
+    """The algorithm in the launch command, which 0.5.23 repeats."""
+    command = raw.get("launch_command")
+    if not isinstance(command, str) or _ASKED_BY_FLAG not in command:
+        return None
+    rest = command.split(_ASKED_BY_FLAG, 1)[1].lstrip(" =\"'").split()
+    return _name(rest[0].strip("\"'")) if rest else None
+
+
+def neutral_algorithm(
+    reported: str | None, draft_path: str | None, model_path: str | None, asked: str | None = None
+) -> str:
+    """Neutral name. EAGLE whose draft is the model itself, or which was asked for as NEXTN, is NEXTN."""
+    have = _name(reported)
+    if have is None:
+        return "none"
+    if have in ("EAGLE", "FROZEN_KV_MTP") and _name(asked) == "NEXTN":
+        return "NEXTN"
+    if have == "EAGLE" and draft_path and draft_path == model_path:
+        return "NEXTN"
+    return have
+
+
+def redact(value: Any, name: str = "") -> Any:
+    """A copy without secrets: values under names that look like keys, at any depth, and keys in command lines."""
+    if isinstance(value, Mapping):
+        return {str(key): redact(entry, str(key)) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [
+            REDACTED if position and _secret_flag(value[position - 1]) else redact(entry, name)
+            for position, entry in enumerate(value)
+        ]
+    lowered = name.lower().replace("-", "_")
+    if value not in (None, "", False, True) and any(word in lowered for word in _SECRET_WORDS):
+        return REDACTED
+    if isinstance(value, str) and "--" in value and "key" in value:
+        return _redact_command(value)
+    return value
+
+
+def _secret_flag(word: object) -> bool:
+    return (
+        isinstance(word, str)
+        and word.startswith("--")
+        and any(secret in word.lower().replace("-", "_") for secret in _SECRET_WORDS)
+    )
+
+
+def _redact_command(command: str) -> str:
+    words: list[str] = []
+    hide = False
+    for word in command.split(" "):
+        flag, equals, _ = word.partition("=")
+        if hide and word:
+            words.append(REDACTED)
+            hide = False
+        elif _secret_flag(flag):
+            words.append(f"{flag}={REDACTED}" if equals else word)
+            hide = not equals
+        else:
+            words.append(word)
+    return " ".join(words)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def memory_of(state: Mapping[str, Any]) -> Memory:
+    """``memory_usage`` of an internal state; its graph part was a number under two names, then a table by phase."""
+    usage = state.get("memory_usage")
+    if not isinstance(usage, Mapping):
+        return Memory()
+    graph = usage.get("graph", usage.get("cuda_graph"))
+    if isinstance(graph, Mapping):
+        parts = [_number(entry) for entry in graph.values()]
+        whole = [part for part in parts if part is not None]
+        graphs = round(sum(whole), 6) if whole and len(whole) == len(parts) else None
+    else:
+        graphs = _number(graph)
+    capacity = _number(usage.get("token_capacity"))
+    return Memory(
+        _number(usage.get("weight")), _number(usage.get("kvcache")), graphs, None if capacity is None else int(capacity)
+    )
+
+
+def ranks_of(states: list[Mapping[str, Any]], speculates: bool) -> tuple[Rank, ...]:
+    """A rank for each internal state; those more than 15 % under the median accept length are flagged."""
+    lengths = [_number(state.get("avg_spec_accept_length")) if speculates else None for state in states]
+    known = [length for length in lengths if length]
+    middle = median(known) if len(known) > 1 else None
+    return tuple(
+        Rank(
+            index,
+            length or None,
+            _number(state.get("last_gen_throughput")),
+            bool(middle and length and length < OUTLIER_BELOW * middle),
+        )
+        for index, (state, length) in enumerate(zip(states, lengths, strict=True))
+    )
+
+
+def _states(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Internal states, a rank each; behind a prefill/decode router they lie under ``decode``."""
+    states = body.get("internal_states")
+    if not isinstance(states, list):
+        decode = body.get("decode")
+        inner = decode[0] if isinstance(decode, list) and decode else None
+        states = inner.get("internal_states") if isinstance(inner, Mapping) else None
+    return [state for state in states if isinstance(state, Mapping)] if isinstance(states, list) else []
+
+
+def looks_like_sglang(body: object) -> bool:
+    """An info body is one that carries what no other server's JSON carries together."""
+    if not isinstance(body, Mapping):
+        return False
+    if isinstance(body.get("internal_states"), list):
+        return True
+    if "speculative_algorithm" in body and ("model_path" in body or "version" in body):
+        return True
+    return isinstance(body.get("decode"), list) and bool(_states(body))
+
+
+def _graph_sizes(body: Mapping[str, Any], state: Mapping[str, Any]) -> list[int] | None:
+    """Batch sizes that decode graphs were captured for, by any version's name."""
+    config = body.get("cuda_graph_config")
+    decode = config.get("decode") if isinstance(config, Mapping) else None
+    candidates = [
+        state.get("decode_cuda_graph_bs"),
+        decode.get("bs") if isinstance(decode, Mapping) else None,
+        body.get("cuda_graph_bs_decode"),
+        body.get("cuda_graph_bs"),
+        state.get("cuda_graph_bs"),
+    ]
+    for sizes in candidates:
+        if isinstance(sizes, list) and sizes and all(isinstance(size, int) for size in sizes):
+            return sorted(sizes)
+    return None
+
+
+def _server(
+    body: Mapping[str, Any], state: Mapping[str, Any], contract: Contract, context_len: int | None
+) -> dict[str, Any]:
+    server = contract.settings_of(body, spec=False)
+    effective = _number(state.get("effective_max_running_requests_per_dp"))
+    if effective is not None:
+        ranks = _number(body.get("dp_size")) or 1
+        server["max_running_requests"] = int(effective * ranks)
+    if (sizes := _graph_sizes(body, state)) is not None:
+        server["cuda_graph_bs"] = sizes
+        server["cuda_graph_max_bs"] = sizes[-1]
+    for key in ("max_total_num_tokens", "max_req_input_len", "device", "reasoning_parser", "enable_cache_report"):
+        if key in body:
+            server[key] = body[key]
+    context = _number(body.get("context_length")) or _number(body.get("context_len"))
+    server["context_len"] = int(context) if context else context_len
+    return server
+
+
+def read_info(body: Mapping[str, Any], *, asked: str | None = None, context_len: int | None = None) -> ServerInfo:
+    """An info body of any version as :class:`ServerInfo`. Missing or odd parts are left out, never an error.
+
+    ``asked`` is the algorithm that the server was launched with, ``context_len`` what /v1/models said, where the
+    caller knows them.
+    """
+    version = body.get("version")
+    version = version if isinstance(version, str) else ""
+    contract = contract_for(version or None)
+    states = _states(body)
+    first: Mapping[str, Any] = states[0] if states else {}
+    source: Mapping[str, Any] = body
+    if "speculative_algorithm" not in body and isinstance(first.get("speculative_algorithm"), str | None):
+        source = {**first, **body}
+    reported = _name(source.get("speculative_algorithm"))
+    draft, model = source.get("speculative_draft_model_path"), source.get("model_path")
+    asked = asked or _asked_in_command(body)
+    algorithm = neutral_algorithm(
+        reported, draft if isinstance(draft, str) else None, model if isinstance(model, str) else None, asked
+    )
+    settings = contract.settings_of(source, spec=True) if reported else {}
+    for key in contract.hot_keys:
+        # Only the schedulers hold what was changed on the running server; the top level repeats the launch.
+        live = contract.settings_of(first, spec=True).get(key) if reported else None
+        if live is not None:
+            settings[key] = live
+    name = source.get("served_model_name")
+    return ServerInfo(
+        version=version,
+        contract=contract,
+        model_path=model if isinstance(model, str) else "",
+        served_name=name if isinstance(name, str) and name else (model if isinstance(model, str) else ""),
+        algorithm=algorithm,
+        reported_algorithm=reported,
+        settings=settings,
+        server=_server(source, first, contract, context_len),
+        ranks=ranks_of(states, reported is not None),
+        memory=memory_of(first),
+        simulated=bool(body.get(SIMULATED_KEY)),
+        raw=redact(dict(body)),
+    )
+
+
+def unreadable_info(status: int, model_info: Mapping[str, Any] | None) -> ServerInfo:
+    """A live server whose info call fails: everything unknown but the model."""
+    model = (model_info or {}).get("model_path")
+    name = (model_info or {}).get("served_model_name")
+    path = model if isinstance(model, str) else ""
+    return ServerInfo(
+        version="",
+        contract=contract_for(None),
+        model_path=path,
+        served_name=name if isinstance(name, str) and name else path,
+        algorithm="unknown",
+        reported_algorithm=None,
+        unreadable=f"not readable (HTTP {status})",
+    )
