@@ -1,0 +1,41 @@
+"""Records of one shape."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+from spectui.core.spec import Prompt
+from spectui.workloads._workload import DATA, Sets, Workload, chat_prompt, shuffled
+
+ASK = (
+    "Write {count} staff records of an invented {firm} in {region}, one JSON object a line, without any other text. "
+    'Each has exactly the keys "id" (counting up from {start}), "name", "role", "city" (one of {cities}), '
+    '"email" and "active".'
+)
+
+
+@lru_cache(maxsize=1)
+def _pools() -> tuple[tuple[Prompt, ...], tuple[Prompt, ...]]:
+    data = json.loads((DATA / "records.json").read_text("utf-8"))
+    feeding, measuring = (
+        tuple(chat_prompt("json", ASK.format(firm=firm, **place)) for firm in data[part] for place in data["places"])
+        for part in ("feeding", "measuring")
+    )
+    return feeding, measuring
+
+
+def build(seed: int) -> Sets:
+    feeding, measuring = _pools()
+    return Sets(shuffled(feeding, seed, "json/feeding"), shuffled(measuring, seed, "json/measuring"))
+
+
+WORKLOAD = Workload(
+    name="json",
+    title="records of one shape",
+    help="Lists of JSON records with the same keys and fresh values. Keys and punctuation repeat from record to "
+    "record and from answer to answer: easy for a fed NGRAM store, and a fair trial for it.",
+    kinds=("json",),
+    max_tokens=512,
+    build=build,
+)
