@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spectui.hosts.redact import HIDDEN, MissingSecret, hide_argv, hide_env, resolve
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--api-key", "abc123"],
+        ["--admin-api-key=abc123"],
+        ["-e", "HF_TOKEN=abc123"],
+        ["HUGGING_FACE_HUB_TOKEN=abc123"],
+        ["sk-abc123"],
+        ["http://me:abc123@proxy:80"],
+        ["bash", "-c", "python -m sglang.launch_server --api-key abc123 --port 1"],
+        ["ssh", "node", "API_KEY=abc123 python -m sglang.launch_server"],
+    ],
+)
+def test_keys_do_not_stay_in_a_command(argv: list[str]) -> None:
+    assert "abc123" not in " ".join(hide_argv(argv))
+
+
+def test_what_is_no_key_stays() -> None:
+    argv = ["python", "-m", "x", "--max-total-tokens", "4096", "--speculative-num-draft-tokens=8", "--host", "h"]
+    assert list(hide_argv(argv)) == argv
+    assert hide_argv(["--api-key", "env:KEY"]) == ("--api-key", "env:KEY")
+    assert hide_argv(["bash", "-c", "x --num-draft-tokens 8"]) == ("bash", "-c", "x --num-draft-tokens 8")
+
+
+def test_environment_keeps_names_and_references() -> None:
+    env = {"HF_TOKEN": "abc", "OPENAI_API_KEY": "env:K", "CUDA_VISIBLE_DEVICES": "0", "X": "hf_abcdef"}
+    assert hide_env(env) == {
+        "HF_TOKEN": HIDDEN,
+        "OPENAI_API_KEY": "env:K",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "X": HIDDEN,
+    }
+
+
+def test_references_are_resolved(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret\n")
+    assert resolve(f"file:{tmp_path / 'key'}") == "secret"
+    assert resolve("env:K", {"K": "v"}) == "v"
+    assert resolve("plain") == "plain"
+    with pytest.raises(MissingSecret, match="NOPE is not set"):
+        resolve("env:NOPE", {})
+    with pytest.raises(MissingSecret, match="cannot be read"):
+        resolve(f"file:{tmp_path / 'none'}")
