@@ -34,7 +34,7 @@ class Draft:
 
     def accepted(self, truth: Sequence[int]) -> int:
         """How many drafts greedy verification accepts when ``truth`` are the tokens that really follow."""
-        children = {(parent, token): slot for slot, (token, parent) in enumerate(zip(self.tokens, self.parents, strict=True))}
+        children = {(self.parents[slot], token): slot for slot, token in enumerate(self.tokens)}
         slot = count = 0
         for token in truth:
             found = children.get((slot, token))

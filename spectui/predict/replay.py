@@ -1,0 +1,226 @@
+"""What an NGRAM setting would accept on recorded token ids, without a restart.
+
+Exact for the text it is given, greedy and one request at a time: the store is SGLang's by rule, and verification at
+temperature 0 accepts just what the text says. Where any of this does not hold, the result says that it is an estimate,
+and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spectui.core.ngram import NgramRequest, NgramSettings, NgramStore
+from spectui.predict.replay_source import Pair, ReplaySourceError, Source, load
+
+__all__ = [
+    "MODES",
+    "Pair",
+    "ReplaySourceError",
+    "RequestReplay",
+    "SettingReplay",
+    "Source",
+    "known_share",
+    "load",
+    "repeated_share",
+    "replay",
+]
+
+MODES = ("cold", "warm", "primed")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReplay:
+    """One request under one setting."""
+
+    verify_steps: int
+    output_tokens: int
+    histogram: tuple[int, ...]
+    """h[k]: steps in which exactly k drafts were accepted; the last step counts only what the text still holds."""
+
+    @property
+    def accept_length(self) -> float | None:
+        """(output − 1) / verify steps: the first token is the prefill's. None without a verify step."""
+        return (self.output_tokens - 1) / self.verify_steps if self.verify_steps else None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "verify_steps": self.verify_steps,
+            "accept_length": self.accept_length,
+            "histogram": list(self.histogram),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SettingReplay:
+    """One setting over all workloads."""
+
+    settings: NgramSettings
+    mode: str
+    workloads: Mapping[str, Sequence[RequestReplay]]
+    reasons: tuple[str, ...] = ()
+    """Why this is an estimate; empty when it is exact."""
+
+    @property
+    def exact(self) -> bool:
+        return not self.reasons
+
+    @property
+    def why_not(self) -> str | None:
+        return "; ".join(self.reasons) or None
+
+    @property
+    def _requests(self) -> list[RequestReplay]:
+        return [request for requests in self.workloads.values() for request in requests]
+
+    @property
+    def verify_steps(self) -> int:
+        return sum(request.verify_steps for request in self._requests)
+
+    @property
+    def accept_length(self) -> float | None:
+        """Σ(output − 1) / Σ verify steps over all requests."""
+        steps = self.verify_steps
+        return sum(max(0, r.output_tokens - 1) for r in self._requests) / steps if steps else None
+
+    @property
+    def histogram(self) -> tuple[int, ...]:
+        counts = [request.histogram for request in self._requests]
+        return tuple(sum(column) for column in zip(*counts, strict=True))
+
+    def as_json(self) -> dict[str, Any]:
+        """The keys of ``spectui replay --json`` for one setting."""
+        return {
+            **self.settings.as_json(),
+            "mode": self.mode,
+            "exact": self.exact,
+            "why_not": self.why_not,
+            "accept_length": self.accept_length,
+            "verify_steps": self.verify_steps,
+            "histogram": list(self.histogram),
+            "workloads": {
+                name: [request.as_json() for request in requests] for name, requests in self.workloads.items()
+            },
+        }
+
+
+def replay(
+    source: Source | Mapping[str, Sequence[Pair]],
+    grid: Sequence[NgramSettings],
+    *,
+    mode: str | None = None,
+    processes: int | None = None,
+) -> list[SettingReplay]:
+    """Every setting of ``grid`` over every workload, in the order of the grid.
+
+    ``mode``: *cold* starts each workload with an empty store; *warm* lets the workload run once before it counts;
+    *primed* feeds the source's primers first. None: primed where the source has primers, else cold.
+    ``processes``: None uses the cores that this process may run on, 1 stays in this process.
+
+    Raises ValueError for another mode, and for *primed* where nothing was recorded to prime with.
+    """
+    if mode not in (None, *MODES):
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    if not isinstance(source, Source):
+        source = Source(source)
+    jobs: dict[str, tuple[list[Pair], int]] = {}
+    for name, pairs in source.workloads.items():
+        before = _fed_before(source, name, mode)
+        jobs[name] = ([*before, *pairs], len(before))
+    found: list[dict[str, Sequence[RequestReplay]]] = [
+        {name: plain_replay(pairs, settings)[fed:] for name, (pairs, fed) in jobs.items()} for settings in grid
+    ]
+    said_mode = mode or ("primed" if any(source.primers.values()) else "cold")
+    return [
+        SettingReplay(settings, said_mode, results, _reasons(source, settings))
+        for settings, results in zip(grid, found, strict=True)
+    ]
+
+
+def _fed_before(source: Source, name: str, mode: str | None) -> Sequence[Pair]:
+    primer = source.primers.get(name, ())
+    if mode == "cold":
+        return ()
+    if mode == "warm":
+        return source.workloads[name]
+    if mode == "primed" and not primer:
+        raise ValueError(f"nothing was recorded to prime {name!r} with; replay it cold or warm")
+    return primer
+
+
+def plain_replay(pairs: Sequence[Pair], settings: NgramSettings) -> list[RequestReplay]:
+    """One setting, request after request through :class:`NgramStore`: the reference, exact and slow."""
+    store = NgramStore(settings)
+    return [_through_store(store, pair) for pair in pairs]
+
+
+def _through_store(store: NgramStore, pair: Pair) -> RequestReplay:
+    output = pair.output_ids
+    width = store.settings.num_draft_tokens
+    histogram = [0] * width
+    steps = 0
+    if output:
+        request = NgramRequest(store, pair.prompt_ids, output[0])
+        place = 1
+        while place < len(output):
+            accepted = request.draft().accepted(output[place : place + width])
+            histogram[accepted] += 1
+            steps += 1
+            request.commit(output[place : place + accepted + 1])
+            place += accepted + 1
+        request.finish()
+    return RequestReplay(steps, len(output), tuple(histogram))
+
+
+def _reasons(source: Source, settings: NgramSettings) -> tuple[str, ...]:
+    reasons = list(dict.fromkeys(why for name in source.workloads for why in source.reasons.get(name, ())))
+    if settings.windows:
+        reasons.append(f"no recording of SGLang {settings.version} has verified its match windows")
+    elif not settings.lagging:
+        reasons.append(f"no recording of SGLang {settings.version} without overlap scheduling has verified this")
+    if settings.effective_match_type == "PROB":
+        reasons.append("no recording has verified match type PROB")
+    if settings.external_sam_budget:
+        reasons.append("external corpora are not replayed")
+    for name in source.workloads:
+        written = source.written_by.get(name)
+        if written is not None and (other := _other_text(written, settings)):
+            reasons.append(other)
+    return tuple(dict.fromkeys(reasons))
+
+
+def _other_text(written: Mapping[str, Any], settings: NgramSettings) -> str | None:
+    """Greedy text still differs between settings: low-precision arithmetic depends on the batch shape."""
+    algorithm = str(written.get("algorithm") or "none")
+    if algorithm.upper() != "NGRAM":
+        return f"the text was written with {algorithm}; under this setting it may differ"
+    mine = settings.as_json()
+    for knob in ("num_draft_tokens", "max_trie_depth", "min_bfs_breadth", "max_bfs_breadth", "match_type", "capacity"):
+        if knob in written and written[knob] != mine[knob]:
+            return f"the text was written with {knob} {written[knob]}; under this setting it may differ"
+    return None
+
+
+def known_share(replayed: Sequence[RequestReplay]) -> float | None:
+    """Share of verify steps in which at least one draft was accepted; None without a step."""
+    steps = sum(request.verify_steps for request in replayed)
+    return 1 - sum(request.histogram[0] for request in replayed) / steps if steps else None
+
+
+def repeated_share(pairs: Sequence[Pair], *, fed: Sequence[Pair] = (), length: int = 8) -> list[float]:
+    """For each request, the share of its output tokens inside an n-gram of ``length`` or more that an earlier
+    request's output held, those of ``fed`` included. Near 1: whole answers are known, and the store is saturated."""
+    seen: set[tuple[int, ...]] = set()
+    shares: list[float] = []
+    for number, pair in enumerate([*fed, *pairs]):
+        output = pair.output_ids
+        grams = [tuple(output[at : at + length]) for at in range(len(output) - length + 1)]
+        if number >= len(fed):
+            covered = bytearray(len(output))
+            for at, gram in enumerate(grams):
+                if gram in seen:
+                    covered[at : at + length] = b"\1" * length
+            shares.append(sum(covered) / len(output) if output else 0.0)
+        seen.update(grams)
+    return shares
