@@ -1,0 +1,63 @@
+"""Student's t distribution: what a mean of few, spread values is judged by. Standard library only."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import exp, inf, lgamma, log, log1p
+from statistics import NormalDist
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of the incomplete beta function, by Lentz's rule."""
+    tiny = 1e-300
+    c, d = 1.0, 1.0 - (a + b) * x / (a + 1.0)
+    d = 1.0 / (d if abs(d) > tiny else tiny)
+    value = d
+    for m in range(1, 400):
+        for term in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1.0 + term * d
+            d = 1.0 / (d if abs(d) > tiny else tiny)
+            c = 1.0 + term / c
+            c = c if abs(c) > tiny else tiny
+            value *= c * d
+        if abs(c * d - 1.0) < 1e-14:
+            break
+    return value
+
+
+def _beta(a: float, b: float, x: float) -> float:
+    """Regularised incomplete beta function."""
+    if x <= 0.0 or x >= 1.0:
+        return float(x >= 1.0)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
+    if x < (a + 1.0) / (a + b + 2.0):
+        return front * _fraction(a, b, x) / a
+    return 1.0 - front * _fraction(b, a, 1.0 - x) / b
+
+
+def t_cdf(t: float, freedom: float) -> float:
+    if freedom == inf:
+        return NormalDist().cdf(t)
+    tail = 0.5 * _beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
+    return 1.0 - tail if t > 0 else tail
+
+
+@lru_cache(maxsize=512)
+def t_quantile(share: float, freedom: float) -> float:
+    """The value below which ``share`` of the distribution with ``freedom`` > 0 degrees lies."""
+    if freedom == inf or freedom > 1e6:
+        return NormalDist().inv_cdf(share)
+    if share < 0.5:
+        return -t_quantile(1.0 - share, freedom)
+    low, high = 0.0, 2.0
+    while t_cdf(high, freedom) < share:
+        low, high = high, high * 2.0
+        if high > 1e12:
+            return inf
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if t_cdf(middle, freedom) < share else (low, middle)
+    return 0.5 * (low + high)
