@@ -1,0 +1,461 @@
+"""One request's stream: received bytes and their stamps in, a :class:`RequestRecord` out. Pure: no clock, no IO.
+
+Tokens are counted from ``completion_tokens`` (native route) or ``usage`` (OpenAI routes), never from events: with
+speculation an event carries as many tokens as its verify step accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from spectui.core.request import RequestRecord
+from spectui.engines.sglang.contract import SpecDetails, spec_fields
+from spectui.runner import payload as events
+from spectui.runner.native import INCREMENTAL, NativeAnswer
+from spectui.runner.sse import EventSplitter, NamedError
+
+_COUNT = b'"completion_tokens":'
+_REASON = b'"finish_reason":'
+_IDS = b'"output_ids":'
+_TAIL = 1536
+"""meta_info and what follows it stand at the end of a native event: some 300 to 900 bytes in all six versions."""
+_DIGITS = b"0123456789"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which request this is: the fields of a record that are known before it is sent."""
+
+    index: int
+    prompt_id: str
+    group: str
+    arm: str
+    pass_name: str
+    phase: str
+    concurrency: int
+    block: int
+    rid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the exchange with the server ended."""
+
+    state: str
+    """complete; refused, unreachable, reset, closed, silent, unreadable (all of the connection); status (the server
+    answered other than 200); stopped (by us)."""
+    t_ns: int
+    status: int | None = None
+    detail: str = ""
+    body: bytes = b""
+    """Of an answer other than 200, cut at some kilobytes."""
+
+
+class StreamFold:
+    """Folds the stream of one request. ``incremental`` is what the server's settings say of the native route."""
+
+    __slots__ = (
+        "_broken", "_content", "_cumulative", "_error", "_finish_payload", "_incremental", "_last", "_native", "_spec",
+        "_splitter", "_thoughts", "_usage_payload", "counts", "done", "finish", "first_answer_ns", "first_ns",
+        "last_ns", "live", "stamps", "start_ns", "text_events", "tokens", "torn", "unreadable",
+    )  # fmt: skip
+
+    def __init__(self, incremental: bool | None = None) -> None:
+        self.start_ns = 0
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        self.first_answer_ns: int | None = None
+        self.tokens = 0
+        self.counts: list[int] = []
+        """Tokens so far, after each event that carried tokens."""
+        self.stamps: list[int] = []
+        self.text_events = 0
+        self.unreadable = 0
+        self.torn = False
+        self.done = False
+        """The end mark was seen, or the server named an error: nothing that follows belongs to the answer."""
+        self.finish: str | None = None
+        self.live: list[tuple[int, str | bytes]] | None = None
+        """While a list: tokens and text (or, where text is repeated, the raw event) of each event since last taken."""
+        self._incremental = incremental
+        self._splitter = EventSplitter()
+        self._native: NativeAnswer | None = None
+        self._cumulative = False
+        self._last = b""
+        self._broken = ""
+        self._content: list[str] = []
+        self._thoughts: list[str] = []
+        self._error: str | None = None
+        self._finish_payload = b""
+        self._usage_payload = b""
+        self._spec: dict[str, Any] | None = None
+
+    def sent(self, t_ns: int) -> None:
+        """The request was handed to the kernel (again, where a kept-open connection turned out to be closed)."""
+        self.start_ns = t_ns
+
+    def received(self, data: bytes, t_ns: int) -> bool:
+        """Takes bytes of the answer's body, received at ``t_ns``; True once nothing more is expected."""
+        if self.done:
+            return True
+        for payload in self._splitter.feed(data):
+            if self._cumulative and self._take_tail(payload, t_ns):
+                continue
+            self._take(payload, t_ns)
+            if self._ended():
+                return True
+        return False
+
+    def _take_tail(self, payload: bytes, t_ns: int) -> bool:
+        """A native event that repeats the text: only its tail is looked at, so that cost does not grow with it."""
+        tail = payload[-_TAIL:]
+        at = tail.find(_COUNT)
+        reason = tail.find(_REASON)
+        if at < 0 or reason < 0 or tail[reason + len(_REASON) :].lstrip()[:4] != b"null":
+            return False
+        at += len(_COUNT)
+        if tail[at] == 32:
+            at += 1
+        end = at
+        while tail[end] in _DIGITS:
+            end += 1
+        if end == at:
+            return False
+        count = int(tail[at:end])
+        native = self._native
+        if native is not None and native.ids_mode == INCREMENTAL:
+            ids = tail.rfind(_IDS)
+            if ids < 0:
+                return False
+            try:
+                native.add_ids(
+                    msgspec.json.decode(tail[ids + len(_IDS) : tail.index(b"]", ids) + 1], type=list[int]),
+                    count,
+                    self.tokens,
+                )
+            except (msgspec.MsgspecError, ValueError):
+                return False
+        if self.live is not None and count > self.tokens:
+            self.live.append((count - self.tokens, payload))
+        self._count(count, t_ns)
+        self._last = payload
+        return True
+
+    def _take(self, payload: bytes, t_ns: int) -> None:
+        if payload[:1] != b"{":
+            stripped = payload.strip()
+            if stripped == b"[DONE]":
+                self.done = True
+                return
+            if type(payload) is NamedError:
+                self._fail(events.error_words(stripped.decode("utf-8", "replace")))
+                return
+            if not stripped.startswith(b"{"):
+                if stripped and not stripped.startswith(b":"):
+                    self.unreadable += 1
+                return
+        event = events.decode(payload)
+        if event is None:
+            self.unreadable += 1
+            return
+        if not events.is_null(event.error) or event.object == "error" or type(payload) is NamedError:
+            self._fail(events.error_words(events.as_tree(payload)))
+            return
+        if event.meta_info is not None or event.output_ids is not None:
+            self._take_native(event, payload, t_ns)
+        else:
+            self._take_openai(event, payload, t_ns)
+
+    def _take_native(self, event: events.Event, payload: bytes, t_ns: int) -> None:
+        native = self._native
+        if native is None:
+            native = self._native = NativeAnswer()
+        meta = event.meta_info
+        count = None if meta is None else meta.completion_tokens
+        before = self.tokens
+        added = native.add(event.text, event.output_ids, count, before)
+        if count is None:
+            if added or event.output_ids:
+                self._mark(t_ns)
+        else:
+            if added:
+                self.text_events += 1
+            self._count(count, t_ns)
+        if self.live is not None and self.tokens > before:
+            self.live.append((self.tokens - before, added))
+        self._cumulative = native.cumulative
+        self._last = payload
+        if meta is not None and not events.is_null(meta.finish_reason):
+            self._finish_payload = payload
+            self._reason(msgspec.json.decode(meta.finish_reason))
+
+    def _take_openai(self, event: events.Event, payload: bytes, t_ns: int) -> None:
+        if not events.is_null(event.sglext):
+            self._spec = _spec_of(events.as_tree(payload))
+        text = thoughts = ""
+        role_only = False
+        for choice in (event.choices or ())[:1]:
+            delta = choice.delta
+            if delta is not None:
+                text = delta.content or ""
+                thoughts = delta.reasoning_content or delta.reasoning or ""
+                role_only = delta.role is not None and not text and not thoughts
+            elif choice.text:
+                text = choice.text
+            if choice.finish_reason is not None:
+                self._finish_payload = payload
+                self._reason(choice.finish_reason)
+        before = self.tokens
+        count = None
+        if event.usage is not None:
+            count = event.usage.completion_tokens
+            self._usage_payload = payload
+        if thoughts:
+            self._thoughts.append(thoughts)
+        if text:
+            self._content.append(text)
+            if self._thoughts and self.first_answer_ns is None:
+                self.first_answer_ns = t_ns
+        # The total that comes after all choices is no event that carried tokens, nor is one that only names the role.
+        if count is not None and event.choices and not role_only:
+            if text or thoughts:
+                self.text_events += 1
+            self._count(count, t_ns)
+        elif count is not None:
+            if not event.choices:
+                self.tokens = max(self.tokens, count)
+        elif text or thoughts:
+            self._mark(t_ns)
+        if self.live is not None and (text or thoughts):
+            self.live.append((self.tokens - before, thoughts + text))
+
+    def _count(self, count: int, t_ns: int) -> None:
+        if count > self.tokens:
+            self.tokens = count
+            self.counts.append(count)
+            self.stamps.append(t_ns)
+            if self.first_ns is None:
+                self.first_ns = t_ns
+            self.last_ns = t_ns
+
+    def _mark(self, t_ns: int) -> None:
+        self.text_events += 1
+        if self.first_ns is None:
+            self.first_ns = t_ns
+        self.last_ns = t_ns
+
+    def _reason(self, reason: object) -> None:
+        if isinstance(reason, dict):
+            kind = reason.get("type")
+            self.finish = kind if isinstance(kind, str) else None
+            if self.finish == "abort":
+                words = reason.get("message")
+                self._error = self._error or (words if isinstance(words, str) and words else "the server aborted it")
+        elif isinstance(reason, str):
+            self.finish = reason
+            if reason == "abort":
+                self._error = self._error or "the server aborted it"
+
+    def _ended(self) -> bool:
+        return self.done
+
+    def _fail(self, words: str) -> None:
+        self._error = words
+        self.done = True
+
+    def close(self) -> None:
+        """Takes what the end of the stream leaves: an event whose blank line never came, whole or torn."""
+        if self.done:
+            return
+        t_ns = self.last_ns or self.start_ns
+        for payload in self._splitter.finish():
+            if payload.lstrip().startswith(b"{") and events.as_tree(payload) is None:
+                self.torn = True
+                broken = events.torn_text(payload)
+                if broken is not None and self._native is not None:
+                    self._broken = broken[1]
+                elif broken is not None:
+                    (self._content if broken[0] in ("content", "text") else self._thoughts).append(broken[1])
+            else:
+                self._take(payload, t_ns)
+
+    @property
+    def text(self) -> str:
+        """The answer, without thoughts that came in a field of their own."""
+        if self._native is None:
+            return events.clean("".join(self._content))
+        if self._cumulative:
+            event = events.decode(self._last)
+            whole = "" if event is None or event.text is None else event.text
+        else:
+            whole = events.clean(self._native.text(self._incremental))
+        if self._broken and self._native.text_mode != INCREMENTAL:
+            return self._broken if self._broken.startswith(whole) else whole
+        return whole + self._broken
+
+    @property
+    def thoughts(self) -> str:
+        return events.clean("".join(self._thoughts))
+
+    @property
+    def output_ids(self) -> list[int]:
+        """Token ids where the route gives them, else empty."""
+        native = self._native
+        if native is None:
+            return []
+        if self._cumulative and native.ids_mode != INCREMENTAL:
+            event = events.decode(self._last)
+            return [] if event is None or event.output_ids is None else event.output_ids
+        return native.ids.tolist()
+
+    @property
+    def joined(self) -> bool:
+        """Fewer events than verify steps: the server (or a gateway) joined several steps into one event."""
+        steps = self.details().verify_steps
+        return steps is not None and bool(self.counts) and len(self.counts) - 1 < steps - 1
+
+    def details(self) -> SpecDetails:
+        return spec_fields(self._meta() if self._spec is None else self._spec)
+
+    def _meta(self) -> Mapping[str, Any]:
+        tree = events.as_tree(self._finish_payload) or {}
+        meta = tree.get("meta_info")
+        if meta is None and isinstance(tree.get("choices"), list) and tree["choices"]:
+            first = tree["choices"][0]
+            meta = first.get("meta_info") if isinstance(first, dict) else None
+        return meta if isinstance(meta, dict) else {}
+
+    def take_live(self) -> list[tuple[int, str]]:
+        """Tokens and text of each event since the last call, for the one request that is shown as it streams."""
+        taken, self.live = self.live or [], []
+        pieces: list[tuple[int, str]] = []
+        native = self._native
+        for tokens, piece in taken:
+            if isinstance(piece, bytes):
+                event = events.decode(piece)
+                piece = "" if native is None or event is None else native.add(event.text, None, None, 0)
+            pieces.append((tokens, piece))
+        return pieces
+
+    def record(self, who: Identity, ending: Ending) -> RequestRecord:
+        """The record of this request; call :meth:`close` first."""
+        status, error = self._status(ending)
+        meta, usage = self._meta(), _usage_of(self._usage_payload)
+        spec = self.details()
+        counted = self.tokens > 0
+        start = self.start_ns or ending.t_ns
+        before = 0
+        increments = []
+        for count in self.counts:
+            increments.append(count - before)
+            before = count
+        cached = events.number(meta.get("cached_tokens"))
+        if cached is None:
+            cached = _inner(usage, "prompt_tokens_details", "cached_tokens")
+        reasoning = events.number(meta.get("reasoning_tokens"))
+        if reasoning is None:
+            reasoning = events.number(usage.get("reasoning_tokens"))
+        if reasoning is None:
+            reasoning = _inner(usage, "completion_tokens_details", "reasoning_tokens")
+        prompt = events.number(meta.get("prompt_tokens"))
+        latency = meta.get("e2e_latency")
+        completion = self.tokens if counted else (self.text_events or None)
+        return RequestRecord(
+            index=who.index,
+            prompt_id=who.prompt_id,
+            group=who.group,
+            arm=who.arm,
+            pass_name=who.pass_name,
+            phase=who.phase,
+            concurrency=who.concurrency,
+            block=who.block,
+            rid=who.rid,
+            start_s=seconds(start),
+            first_s=None if self.first_ns is None else seconds(self.first_ns),
+            last_s=None if self.last_ns is None else seconds(self.last_ns),
+            end_s=seconds(max(ending.t_ns, start)),
+            status=status,
+            error=error,
+            finish=self.finish,
+            prompt_tokens=events.number(usage.get("prompt_tokens")) if prompt is None else prompt,
+            completion_tokens=completion,
+            tokens_estimated=completion is not None and not counted,
+            cached_tokens=cached,
+            verify_steps=spec.verify_steps,
+            accepted_drafts=spec.accepted_drafts,
+            proposed_drafts=spec.proposed_drafts,
+            histogram=spec.histogram,
+            increments=tuple(increments),
+            event_s=tuple(round((stamp - start) / 1e9, 6) for stamp in self.stamps),
+            reasoning_tokens=reasoning,
+            first_answer_s=None if self.first_answer_ns is None else seconds(self.first_answer_ns),
+            server_e2e_s=float(latency) if isinstance(latency, int | float) else None,
+            marks=self._marks(),
+        )
+
+    def _marks(self) -> tuple[str, ...]:
+        marks = []
+        if self.unreadable:
+            marks.append("unreadable_events")
+        if self.torn:
+            marks.append("torn_event")
+        if self.joined:
+            marks.append("route_joined_steps")
+        if self.done and not self.text_events and not self.tokens and self._error is None:
+            marks.append("no_output")
+        elif self.done and self._native is None and self._thoughts and not self._content:
+            marks.append("no_answer_text")
+        return tuple(marks)
+
+    def _status(self, ending: Ending) -> tuple[str, str | None]:
+        begun = bool(self.tokens or self.text_events)
+        had = f" after {self.tokens or self.text_events} tokens" if begun else ""
+        if self._error is not None:
+            return "failed", events.clean(self._error)
+        if ending.state == "stopped":
+            return "stopped", ending.detail or None
+        if ending.state == "status":
+            return "failed", f"HTTP {ending.status}: {body_words(ending.body)}"
+        if self.done:
+            return ("ok", None) if begun else ("failed", "the server ended the stream without a token")
+        if ending.state == "complete":
+            where = " inside an event" if self.torn else ""
+            return "cut off", f"the stream ended{where} without its end mark{had}"
+        words = ending.detail or ending.state
+        return ("cut off" if begun or self.torn else "failed"), words + had
+
+
+def seconds(t_ns: int) -> float:
+    """Nanoseconds as seconds, to the microsecond: what a double holds of an epoch time."""
+    return round(t_ns / 1e9, 6)
+
+
+def body_words(body: bytes) -> str:
+    """What an answer other than 200 says, in one line."""
+    tree = events.as_tree(body)
+    if tree is not None:
+        return events.error_words(tree)
+    return " ".join(body.decode("utf-8", "replace").split())[:300] or "no further words"
+
+
+def _usage_of(payload: bytes) -> Mapping[str, Any]:
+    usage = (events.as_tree(payload) or {}).get("usage")
+    return usage if isinstance(usage, dict) else {}
+
+
+def _spec_of(tree: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """``sglext.spec_tokens_details`` (0.5.23), an object or a list of one."""
+    extension = (tree or {}).get("sglext")
+    found = extension.get("spec_tokens_details") if isinstance(extension, dict) else None
+    if isinstance(found, list) and found:
+        found = found[0]
+    return found if isinstance(found, dict) else None
+
+
+def _inner(tree: Mapping[str, Any], outer: str, key: str) -> int | None:
+    inner = tree.get(outer)
+    return events.number(inner.get(key)) if isinstance(inner, dict) else None
