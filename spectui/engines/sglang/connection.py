@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spectui.core.redact import redact
 from spectui.engines.sglang.address import dialled, is_loopback, proxy_variable, shown
 from spectui.engines.sglang.errors import (
     BadAddress,
@@ -64,9 +65,7 @@ def words_of(answer: Answer, hide: tuple[str, ...] = ()) -> str:
     elif body is None and "html" not in answer.content_type:
         said = answer.text
     text = " ".join("".join(c if c.isprintable() else " " for c in str(said or "")[:2000]).split())[:300]
-    for secret in hide:
-        text = text.replace(secret, "(hidden)")
-    return text
+    return redact(text, hide)
 
 
 class Connection:

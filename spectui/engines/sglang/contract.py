@@ -149,6 +149,8 @@ class Contract:
                 unknown.append(key)
             elif SETTINGS[key].kind == "flag":
                 arguments += [spelling.flag] if spelling.fixed is None else [spelling.flag, spelling.fixed]
+            elif isinstance(value, list | tuple):
+                arguments += [spelling.flag, *(str(entry) for entry in value)]
             else:
                 arguments += [spelling.flag, str(value)]
         return Arguments(tuple(arguments), tuple(unknown))

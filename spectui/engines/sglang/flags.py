@@ -30,7 +30,7 @@ class Spelling:
 class Setting:
     key: str
     kind: str
-    """int, float, text, flag (present or not) or path."""
+    """int, float, text, flag (present or not), list (of int) or path."""
     default: object
     spellings: tuple[Spelling, ...]
     spec: bool = True
@@ -70,8 +70,8 @@ SPEC_SETTINGS: tuple[Setting, ...] = (
     _one("adaptive", "flag", _S + "adaptive", "0.5.12", default=False),
     _one("adaptive_config", "path", _S + "adaptive-config", "0.5.12"),
     _one("skip_dp_mlp_sync", "flag", _S + "skip-dp-mlp-sync", "0.5.12", "0.5.23", default=False),
-    _one("use_rejection_sampling", "flag", _S + "use-rejection-sampling", "0.5.15", default=False),
-    _one("use_block_verification", "flag", _S + "use-block-verification", "0.5.23", default=False),
+    _one("rejection_sampling", "flag", _S + "use-rejection-sampling", "0.5.15", default=False),
+    _one("block_verification", "flag", _S + "use-block-verification", "0.5.23", default=False),
     _one("draft_window_size", "int", _S + "draft-window-size", "0.5.12"),
     _one("draft_sink_size", "int", _S + "draft-sink-size", "0.5.23"),
     _one("draft_kv_cache_dtype", "text", _S + "draft-kv-cache-dtype", "0.5.23"),
@@ -105,6 +105,7 @@ SPEC_SETTINGS: tuple[Setting, ...] = (
 )
 
 SERVER_SETTINGS: tuple[Setting, ...] = (
+    _one("model_path", "path", "--model-path", spec=False),
     _one("max_running_requests", "int", "--max-running-requests", spec=False),
     _one("mem_fraction_static", "float", "--mem-fraction-static", spec=False),
     _one("page_size", "int", "--page-size", spec=False),
@@ -113,6 +114,9 @@ SERVER_SETTINGS: tuple[Setting, ...] = (
     _one("pp_size", "int", "--pp-size", default=1, spec=False),
     _one("ep_size", "int", "--ep-size", default=1, spec=False),
     _one("attention_backend", "text", "--attention-backend", spec=False),
+    _one("prefill_attention_backend", "text", "--prefill-attention-backend", "0.5.5", spec=False),
+    _one("decode_attention_backend", "text", "--decode-attention-backend", "0.5.5", spec=False),
+    _one("schedule_policy", "text", "--schedule-policy", spec=False),
     _one("sampling_backend", "text", "--sampling-backend", spec=False),
     _one("context_length", "int", "--context-length", spec=False),
     _one("chunked_prefill_size", "int", "--chunked-prefill-size", spec=False),
@@ -139,6 +143,17 @@ SERVER_SETTINGS: tuple[Setting, ...] = (
         (
             Spelling("--cuda-graph-max-bs", until="0.5.15"),
             Spelling("--cuda-graph-max-bs-decode", "0.5.15"),
+        ),
+        spec=False,
+    ),
+    _one("cuda_graph_max_bs_decode", "int", "--cuda-graph-max-bs-decode", "0.5.15", spec=False),
+    Setting(
+        "cuda_graph_bs",
+        "list",
+        None,
+        (
+            Spelling("--cuda-graph-bs", until="0.5.15"),
+            Spelling("--cuda-graph-bs-decode", "0.5.15"),
         ),
         spec=False,
     ),

@@ -8,25 +8,14 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from spectui.core.redact import redact
 from spectui.engines.sglang.contract import Contract, contract_for
 
-REDACTED = "(hidden)"
 SIMULATED_KEY = "spectui_simulated"
 NO_DATA = "n/a (fewer than 40 decode steps)"
 OUTLIER_BELOW = 0.85
 """A rank under this share of the median accept length is flagged."""
 
-_SECRET_WORDS = (
-    "api_key",
-    "apikey",
-    "password",
-    "passwd",
-    "secret",
-    "credential",
-    "auth_token",
-    "access_token",
-    "hf_token",
-)
 _ASKED_BY_FLAG = "--speculative-algorithm"
 
 
@@ -192,47 +181,6 @@ def neutral_algorithm(
     return have
 
 
-def redact(value: Any, name: str = "") -> Any:
-    """A copy without secrets: values under names that look like keys, at any depth, and keys in command lines."""
-    if isinstance(value, Mapping):
-        return {str(key): redact(entry, str(key)) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [
-            REDACTED if position and _secret_flag(value[position - 1]) else redact(entry, name)
-            for position, entry in enumerate(value)
-        ]
-    lowered = name.lower().replace("-", "_")
-    if value not in (None, "", False, True) and any(word in lowered for word in _SECRET_WORDS):
-        return REDACTED
-    if isinstance(value, str) and "--" in value and "key" in value:
-        return _redact_command(value)
-    return value
-
-
-def _secret_flag(word: object) -> bool:
-    return (
-        isinstance(word, str)
-        and word.startswith("--")
-        and any(secret in word.lower().replace("-", "_") for secret in _SECRET_WORDS)
-    )
-
-
-def _redact_command(command: str) -> str:
-    words: list[str] = []
-    hide = False
-    for word in command.split(" "):
-        flag, equals, _ = word.partition("=")
-        if hide and word:
-            words.append(REDACTED)
-            hide = False
-        elif _secret_flag(flag):
-            words.append(f"{flag}={REDACTED}" if equals else word)
-            hide = not equals
-        else:
-            words.append(word)
-    return " ".join(words)
-
-
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
@@ -325,6 +273,8 @@ def _server(
     for key in ("max_total_num_tokens", "max_req_input_len", "device", "reasoning_parser", "enable_cache_report"):
         if key in body:
             server[key] = body[key]
+    if isinstance(server.get("disable_overlap_schedule"), bool):
+        server["overlap_schedule"] = not server["disable_overlap_schedule"]
     context = _number(body.get("context_length")) or _number(body.get("context_len"))
     server["context_len"] = int(context) if context else context_len
     return server
