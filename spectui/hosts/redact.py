@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+
+from spectui.store.secrets import SecretError, reveal
+
+__all__ = ["HIDDEN", "SecretError", "hide_argv", "hide_env", "is_reference", "is_secret", "resolve"]
 
 HIDDEN = "(not stored)"
 
@@ -25,7 +27,8 @@ def is_secret(name: str, value: str = "") -> bool:
 
 
 def is_reference(value: str) -> bool:
-    return value.startswith(("env:", "file:"))
+    """``env:NAME`` or ``file:PATH``; an address such as ``file:///data`` is none."""
+    return value.startswith(("env:", "file:")) and not value.startswith("file://")
 
 
 def hide_env(env: Mapping[str, str]) -> dict[str, str]:
@@ -66,24 +69,9 @@ def _hide_in_text(text: str) -> str:
     return re.sub(r"(--?[\w-]+(?=[ =])|\b[A-Za-z_]\w*(?==))([ =]+)([^\s-]\S*)", flag, text)
 
 
-class MissingSecret(Exception):
-    """A reference to a key that leads nowhere; the text names the reference, never a value."""
-
-
 def resolve(value: str, environ: Mapping[str, str] | None = None) -> str:
     """The key that ``env:NAME`` or ``file:PATH`` refers to; any other text is returned as it is.
 
-    Raises :class:`MissingSecret` when the variable is not set or the file cannot be read.
+    Raises :class:`spectui.store.secrets.SecretError` when the reference leads nowhere.
     """
-    kind, _, where = value.partition(":")
-    if kind == "env":
-        found = (os.environ if environ is None else environ).get(where)
-        if found is None:
-            raise MissingSecret(f"{value}: the variable {where} is not set")
-        return found
-    if kind == "file":
-        try:
-            return Path(where).expanduser().read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise MissingSecret(f"{value}: the file cannot be read ({type(error).__name__})") from error
-    return value
+    return reveal(value, environ) if is_reference(value) else value

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.hosts.redact import HIDDEN, MissingSecret, hide_argv, hide_env, resolve
+from spectui.hosts.redact import HIDDEN, SecretError, hide_argv, hide_env, resolve
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,8 @@ def test_references_are_resolved(tmp_path: Path) -> None:
     assert resolve(f"file:{tmp_path / 'key'}") == "secret"
     assert resolve("env:K", {"K": "v"}) == "v"
     assert resolve("plain") == "plain"
-    with pytest.raises(MissingSecret, match="NOPE is not set"):
+    assert resolve("file:///data/runs") == "file:///data/runs"
+    with pytest.raises(SecretError, match="NOPE is not set"):
         resolve("env:NOPE", {})
-    with pytest.raises(MissingSecret, match="cannot be read"):
+    with pytest.raises(SecretError, match="cannot be read"):
         resolve(f"file:{tmp_path / 'none'}")
