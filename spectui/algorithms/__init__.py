@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from spectui.core import plan
+from spectui.core.profile import Profile
 from spectui.core.settings import Algorithm, Value
 
 _ORDER = ("none", "NGRAM", "EAGLE3", "EAGLE", "NEXTN", "STANDALONE", "DFLASH", "DSPARK", "UNO")
@@ -89,6 +90,14 @@ def resolve(
     return plan.resolve(for_name(name), asked, server, version, model=model, env=env)
 
 
+def plan_of(profile: Profile, version: str | None = None, *, model: Mapping[str, Value] | None = None) -> plan.Plan:
+    """What a server of ``version`` makes of a profile."""
+    wanted = profile.speculative
+    return resolve(
+        wanted.algorithm, wanted.knobs, profile.server.arguments(), version, model=model, env=profile.server.env
+    )
+
+
 def _key(name: str) -> str:
     return re.sub(r"[\s_-]", "", name).upper()
 
@@ -122,4 +131,4 @@ def _fault(algorithm: Algorithm) -> str | None:
     return None
 
 
-__all__ = ["Algorithm", "every", "find", "for_name", "load", "names", "nearest", "resolve"]
+__all__ = ["Algorithm", "every", "find", "for_name", "load", "names", "nearest", "plan_of", "resolve"]

@@ -15,8 +15,6 @@ from spectui.core.settings import (
     equal,
     given,
     none_of,
-    off,
-    on,
     unset,
 )
 

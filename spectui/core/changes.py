@@ -74,9 +74,7 @@ def differences(
             continue
         if key in tested or (not on_server and "algorithm" in tested):
             kind = "tested"
-        elif key.removeprefix("server.") in _FOLLOWS and a.get("algorithm") != b.get("algorithm"):
-            kind = "follows"
-        elif not on_server and _forced_along(key, tested):
+        elif _follows(key, a.get("algorithm") != b.get("algorithm"), tested):
             kind = "follows"
         else:
             kind = "other"
@@ -91,7 +89,9 @@ def unequal(
     return tuple(difference for difference in differences(a, b, tested) if difference.kind == "other")
 
 
-def _forced_along(key: str, tested: Collection[str]) -> bool:
+def _follows(key: str, other_algorithm: bool, tested: Collection[str]) -> bool:
+    if key.startswith("server."):
+        return other_algorithm and key.removeprefix("server.") in _FOLLOWS
     widths = {"num_steps", "num_draft_tokens", "dflash.block_size", "dspark.block_size"}
     return key in widths and bool(widths & set(tested))
 

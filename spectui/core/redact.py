@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 HIDDEN = "<hidden>"
 _REFERENCE = re.compile(r"^(env:[A-Za-z_]\w*|file:.+|\$\{?[A-Za-z_]\w*\}?)$")
 _LAST = {"key", "token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "authorization"}
+_ALONE = _LAST - {"key", "token"} | {"apikey"}
 _NOT = {("special", "token"), ("eos", "token"), ("bos", "token"), ("pad", "token"), ("unk", "token"), ("mask", "token")}
 _NAMES = (
     r"(?:[A-Za-z0-9]+[_-])*(?:api[_-]?key|access[_-]?key|secret[_-]?key|key|token|secret|password|passwd|passphrase"
@@ -28,10 +29,16 @@ Thing = TypeVar("Thing")
 
 
 def is_secret_name(name: str) -> bool:
-    """Does a field, flag or variable of this name hold a secret? ``api_key`` and ``HF_TOKEN`` do, ``max_tokens`` not."""
+    """Does a field, flag or variable of this name hold a secret?
+
+    ``api_key`` and ``HF_TOKEN`` do; ``max_tokens`` does not, nor a bare ``key`` or ``token``, which is mostly a field's
+    or a word's.
+    """
     words = [word for word in re.split(r"[^a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()) if word]
     if not words:
         return False
+    if len(words) == 1:
+        return words[0] in _ALONE
     if words[-1] == "apikey":
         return True
     return words[-1] in _LAST and tuple(words[-2:]) not in _NOT

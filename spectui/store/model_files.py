@@ -1,0 +1,66 @@
+"""What the config files of a model on this disk say: enough for a plan and for the check of draft against target."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_LARGEST = 200 * 1024 * 1024
+"""Tokenizer files are some 10 MB; a file larger than this is none."""
+
+
+def read_config(folder: str | None) -> dict[str, Any] | None:
+    """``config.json`` of a local model folder with ``tokenizer`` added, a fingerprint of its vocabulary where there is
+    one. None where it is no folder of this disk or cannot be read.
+    """
+    if not folder:
+        return None
+    place = Path(folder).expanduser()
+    config = _json(place / "config.json")
+    if not isinstance(config, dict):
+        return None
+    fingerprint = _fingerprint(place)
+    return {**config, "tokenizer": fingerprint} if fingerprint else config
+
+
+def facts(target: Mapping[str, Any] | None, draft: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The facts that plans ask for: ``architecture`` of the target, ``draft_block_size`` of a block draft."""
+    known: dict[str, Any] = {}
+    named = (target or {}).get("architectures")
+    if isinstance(named, list) and named and isinstance(named[0], str):
+        known["architecture"] = named[0]
+    for table in (draft or {}, (draft or {}).get("dflash_config"), (draft or {}).get("dspark_config")):
+        size = table.get("block_size") if isinstance(table, Mapping) else None
+        if isinstance(size, int) and not isinstance(size, bool) and size > 0:
+            known["draft_block_size"] = size
+    return known
+
+
+def _fingerprint(folder: Path) -> str | None:
+    """Equal for equal vocabularies: the token of each id, whatever else the file says."""
+    whole = _json(folder / "tokenizer.json")
+    model = whole.get("model") if isinstance(whole, dict) else None
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if not vocabulary:
+        vocabulary = _json(folder / "vocab.json")
+    if vocabulary:
+        return hashlib.sha256(json.dumps(vocabulary, sort_keys=True).encode()).hexdigest()
+    for name in ("tokenizer.model", "tiktoken.model"):
+        try:
+            if (folder / name).stat().st_size < _LARGEST:
+                return hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        except OSError:
+            continue
+    return None
+
+
+def _json(path: Path) -> Any:
+    try:
+        if path.stat().st_size > _LARGEST:
+            return None
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
