@@ -18,9 +18,6 @@ from spectui.engines.sim.dialect import Dialect
 CONTEXT_LENGTH = 8192
 FAILURES = ("oom", "port", "draft", "assert", "hang", "slow")
 
-_TEXT_WORDS = frozenset(
-    ["path", "name", "key", "host", "addr", "template", "backend", "dir", "file", "config", "url", "ip", "endpoint", "endpoints", "strategy", "parser", "role", "type", "format", "quantization", "dtype", "map", "revision", "algorithm", "id", "level", "target", "device", "checksum", "keyfile", "certfile", "certs", "folder", "mode", "model", "password", "keyfile_password", "class", "server", "loggers", "pattern", "order", "unset"]
-)
 _ALIASES = {
     "model_path": ["--model"],
     "tp_size": ["--tensor-parallel-size", "--tp"],
@@ -108,7 +105,7 @@ def _fields(dialect: Dialect, known: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _value(name: str, default: Any) -> Any:
+def _value(name: str, default: Any, text_words: frozenset[str]) -> Any:
     """How an argument's text becomes its value: by the default's type, else by what the name says."""
     if isinstance(default, int) and not isinstance(default, bool):
         return int
@@ -116,7 +113,7 @@ def _value(name: str, default: Any) -> Any:
         return float
     if isinstance(default, dict):
         return json.loads
-    if isinstance(default, str) or _TEXT_WORDS & set(name.split("_")):
+    if isinstance(default, str) or text_words & set(name.split("_")):
         return str
 
     def number_or_text(text: str) -> int | float | str:
@@ -131,7 +128,7 @@ def _value(name: str, default: Any) -> Any:
     return number_or_text
 
 
-def _parser(dialect: Dialect, fields: dict[str, Any]) -> argparse.ArgumentParser:
+def _parser(dialect: Dialect, fields: dict[str, Any], text_words: frozenset[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="launch_server.py", allow_abbrev=False)
     optional_ints = {"max_running_requests", "speculative_num_steps", "speculative_eagle_topk", "context_length",
                      "speculative_num_draft_tokens", "speculative_dflash_block_size", "random_seed",
@@ -143,14 +140,20 @@ def _parser(dialect: Dialect, fields: dict[str, Any]) -> argparse.ArgumentParser
         if isinstance(default, bool):
             parser.add_argument(*flags, dest=name, action="store_true", default=default)
         elif isinstance(default, list) or name in _LISTS:
-            parser.add_argument(*flags, dest=name, nargs="*", type=_value(name, None), default=default)
+            parser.add_argument(*flags, dest=name, nargs="*", type=_value(name, None, text_words), default=default)
         elif name == "speculative_algorithm" and not dialect.since(0, 5, 12):
             names = [a for a, first in dialects.ALGORITHMS.items() if first <= dialect.number]
             parser.add_argument(*flags, dest=name, choices=names, default=default)
         elif name == "speculative_ngram_match_type":
             parser.add_argument(*flags, dest=name, choices=["BFS", "PROB"], default=default)
         else:
-            kind = int if name in optional_ints else float if name == "mem_fraction_static" else _value(name, default)
+            kind = (
+                int
+                if name in optional_ints
+                else float
+                if name == "mem_fraction_static"
+                else _value(name, default, text_words)
+            )
             parser.add_argument(*flags, dest=name, type=kind, default=default, required=name == "model_path")
     parser.add_argument("--disable-piecewise-cuda-graph", action="store_true")
     if not dialect.since(0, 5, 15):
@@ -181,7 +184,7 @@ def parse(argv: list[str]) -> Launch:
         first.error(f"argument --sglang-version: {problem}")
     base = template()
     fields = _fields(dialect, base["fields"])
-    parser = _parser(dialect, fields)
+    parser = _parser(dialect, fields, frozenset(base["text_words"]))
     space = vars(parser.parse_args(argv))
     if space["sim_speed"] <= 0 or space["sim_startup"] < 0:
         parser.error("--sim-speed must be above 0, and --sim-startup 0 or more")

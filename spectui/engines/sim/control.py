@@ -86,8 +86,9 @@ def get_load(server: SimServer, exchange: Exchange) -> None:
     if not since(0, 5, 5):
         exchange.answer(200, {"load": s.used_tokens})
         return
-    row: dict[str, Any] = {"dp_rank": 0, "num_reqs": len(s.running) + len(s.waiting), "num_waiting_reqs": len(s.waiting),
-                           "num_tokens": s.used_tokens}  # fmt: skip
+    both = len(s.running) + len(s.waiting)
+    row: dict[str, Any] = {"dp_rank": 0, "num_reqs": both, "num_waiting_reqs": len(s.waiting)}
+    row["num_tokens"] = s.used_tokens
     if since(0, 5, 12):
         row["num_pending_tokens"] = 0
     if since(0, 5, 10):
@@ -111,7 +112,8 @@ def loads(server: SimServer, exchange: Exchange) -> None:
         row["num_total_reqs"] = len(s.running) + len(s.waiting)
     row |= {"num_used_tokens": s.used_tokens, "max_total_num_tokens": POOL_TOKENS,
             "max_running_requests": launch.max_running, "token_usage": s.used_tokens / POOL_TOKENS,
-            "gen_throughput": s.last_throughput if metrics else 0.0, "cache_hit_rate": 0.0, "utilization": 0.0}  # fmt: skip
+            "gen_throughput": s.last_throughput if metrics else 0.0,
+            "cache_hit_rate": 0.0, "utilization": 0.0}  # fmt: skip
     if since(0, 5, 12):
         row["num_total_tokens"] = s.used_tokens
     if include & {"memory", "all"}:

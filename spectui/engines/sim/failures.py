@@ -26,7 +26,8 @@ def argument_error(kind: str, message: str) -> str:
 
 def draft_not_found(path: object) -> str:
     """A draft folder that does not exist, as the config loader says it; exit code 1."""
-    said = f"Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{path}'. Use `repo_type` argument if needed."
+    said = f"Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{path}'. "
+    said += "Use `repo_type` argument if needed."
     return (
         "Traceback (most recent call last):\n"
         '  File "/opt/site/transformers/utils/hub.py", line 437, in cached_files\n'
@@ -50,8 +51,8 @@ def scheduler_failed(kind: str, launch: Launch) -> str | None:
     )
     if kind == "oom":
         said = (
-            "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 139.80 GiB of which 1.12 GiB "
-            "is free. Including non-PyTorch memory, this process has 138.67 GiB memory in use."
+            "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 139.80 GiB of which "
+            "1.12 GiB is free. Including non-PyTorch memory, this process has 138.67 GiB memory in use."
         )
         return head + (
             f'  File "{_SITE}/srt/model_executor/model_runner.py", line 2693, in init_device_graphs\n'

@@ -25,8 +25,9 @@ def generate(server: SimServer, exchange: Exchange) -> None:
     body = exchange.json()
     ids, many = _inputs(server, body)
     sampling = body.get("sampling_params") or {}
-    rids = body.get("rid")
-    rids = rids if isinstance(rids, list) else [rids] if not many else [f"{rids}_{i}" for i in range(len(ids))] if rids else [None] * len(ids)  # fmt: skip
+    rids = _rids(body.get("rid"), len(ids), many)
+    if isinstance(sampling, list) and len(sampling) != len(ids):
+        raise Refused("The length of sampling_params must be equal to the batch size.")
     stream = bool(body.get("stream"))
     requests: list[SimRequest] = []
     left = [len(ids)]
@@ -49,11 +50,19 @@ def generate(server: SimServer, exchange: Exchange) -> None:
         else:
             sink = lambda r: ended() if r.finish is not None else None  # noqa: E731
         requests.append(server.new_request(prompt, picked, sink, rids[i]))
-    exchange.on_drop = lambda: [server.scheduler.abort(r, "client gone") for r in requests] and None
+    exchange.on_drop = lambda: server.scheduler.abort_all(requests)
     if stream:
         exchange.stream()
     for request in requests:
         server.scheduler.submit(request)
+
+
+def _rids(given: object, count: int, many: bool) -> list[object]:
+    if isinstance(given, list):
+        if len(given) != count:
+            raise Refused("The rids should be a list of the same length as the batch.")
+        return given
+    return [f"{given}_{i}" for i in range(count)] if many and given else [given] * count
 
 
 def _inputs(server: SimServer, body: dict[str, Any]) -> tuple[list[list[int]], bool]:
@@ -142,10 +151,7 @@ class EventStream:
         self._ids = ids if self._delta_ids or not self._ids else self._ids + (b"," + ids if ids else b"")
         first = self._sent == 0
         self._sent, self._text_sent = request.count, len(request.text)
-        if first or last:
-            tail = self._meta(request, first)
-        else:
-            tail = self._head + b"%d" % request.count + self._tail
+        tail = self._meta(request, first) if first or last else self._head + b"%d" % request.count + self._tail
         shown = b'","output_ids":[' + self._ids + b'],"meta_info":' if self._with_ids else b'","meta_info":'
         index = b"" if self._index is None else b',"index":%d' % self._index
         exchange.send(b'data: {"text":"' + self._text + shown + tail + index + b"}\n\n")

@@ -87,7 +87,8 @@ class Exchange:
         self.status = status
         self._connection.answered(self)
         self._connection.write(
-            f"HTTP/1.1 {status} {phrase(status)}\r\nserver: uvicorn\r\ncontent-type: {content_type}\r\n{more}\r\n".encode()
+            f"HTTP/1.1 {status} {phrase(status)}\r\nserver: uvicorn\r\n".encode()
+            + f"content-type: {content_type}\r\n{more}\r\n".encode()
         )
 
     def _end(self) -> None:

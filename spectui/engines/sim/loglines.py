@@ -62,20 +62,18 @@ def phases(launch: Launch) -> list[Phase]:
     target = model_type(str(a["model_path"]))[1]
     draft = a["speculative_draft_model_path"] if launch.algorithm not in (None, "NGRAM") else None
     out = [
-        Phase("launched", 0.02, ("server_args=ServerArgs(" + ", ".join(f"{k}={_shown(k, v)}" for k, v in a.items()) + ")",)),
+        Phase("launched", 0.02, (f"server_args=ServerArgs({', '.join(f'{k}={_shown(k, v)}' for k, v in a.items())})",)),
         Phase("tokenizer", 0.05, ("Using default HuggingFace chat template with detected content format: string",)),
     ]  # fmt: skip
     if dialect.number < (0, 5, 23):
-        out.append(Phase("distributed", 0.35, ("Init torch distributed begin.",
-                                              "Init torch distributed ends. elapsed=0.18 s, mem usage=0.09 GB")))  # fmt: skip
+        ends = "Init torch distributed ends. elapsed=0.18 s, mem usage=0.09 GB"
+        out.append(Phase("distributed", 0.35, ("Init torch distributed begin.", ends)))
     out += _weights(target, 139.09, 138.83, 0.27, 0.3)
     if draft:
         out += _weights(f"{target}{'Eagle3' if launch.algorithm == 'EAGLE3' else 'NextN'}", 138.83, 138.70, 0.13, 0.05)
     dtype = "dtype: torch.bfloat16, " if dialect.since(0, 5, 15) else ""
-    out.append(
-        Phase("memory pool", 0.05, (f"KV Cache is allocated. {dtype}#tokens: 2577736, K size: 27.66 GB, V size: 27.66 GB",
-                                    "Memory pool end. avail mem=83.50 GB"))
-    )  # fmt: skip
+    pool = f"KV Cache is allocated. {dtype}#tokens: 2577736, K size: 27.66 GB, V size: 27.66 GB"
+    out.append(Phase("memory pool", 0.05, (pool, "Memory pool end. avail mem=83.50 GB")))
     for name in _graphs(launch, bool(draft)):
         out += _capture(launch, name)
     total = sum(p.share for p in out)
@@ -87,13 +85,14 @@ def _shown(name: str, value: object) -> str:
 
 
 def _weights(kind: str, before: float, after: float, used: float, share: float) -> list[Phase]:
+    end = f"Load weight end. elapsed=0.19 s, type={kind}, avail mem={after:.2f} GB, mem usage={used:.2f} GB."
     shards = "Multi-thread loading shards: {:>3}% Completed | {}/1 [00:00<{}, {}it/s]"
     return [
         Phase("weights", 0.02, (f"Load weight begin. avail mem={before:.2f} GB",)),
         Phase("weights", share / 2, ("\n" + shards.format(0, 0, "?", "?"),), stamped=False),
         Phase("weights", share / 2, (shards.format(100, 1, "00:00", " 16.09"),), stamped=False),
-        Phase("weights", 0.01, (f"Load weight end. elapsed=0.19 s, type={kind}, avail mem={after:.2f} GB, mem usage={used:.2f} GB.",)),
-    ]  # fmt: skip
+        Phase("weights", 0.01, (end,)),
+    ]
 
 
 def _graphs(launch: Launch, draft: bool) -> list[str]:
@@ -111,7 +110,8 @@ def _capture(launch: Launch, name: str) -> list[Phase]:
     sizes: list[int] = config["decode"]["bs"] if config else [1, 2, 4, 8, 16, 24, 32]
     width = launch.args["speculative_num_draft_tokens"] or 1
     count = len(sizes)
-    begin, end = f"Capture {name} begin. avail mem=83.28 GB", f"Capture {name} end. Time elapsed: 2.72 s. mem usage=0.19 GB. avail mem=83.10 GB."  # fmt: skip
+    begin = f"Capture {name} begin. avail mem=83.28 GB"
+    end = f"Capture {name} end. Time elapsed: 2.72 s. mem usage=0.19 GB. avail mem=83.10 GB."
     if config:
         begin = f"Capture {name} begin. backend=full, num_tokens_per_bs={width}, bs={sizes}, avail mem=83.28 GB"
         end = f"Capture {name} end. elapsed=2.72 s, mem usage=0.19 GB, avail mem=83.10 GB."

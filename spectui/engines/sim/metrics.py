@@ -6,6 +6,7 @@ import json
 import resource
 from functools import lru_cache
 from importlib import resources
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from spectui.engines.sim.arguments import Launch
@@ -48,7 +49,7 @@ class Metrics:
                             ("kv_available_tokens", tokens)):  # fmt: skip
             self.set("sglang:" + name, value)
         steps = ("0", "1", "2", "3", "5", "7", "10", "20", "50", "100", "200", "+Inf")
-        for low, high in zip(steps, steps[1:], strict=False):
+        for low, high in pairwise(steps):
             for name in ("routing_key_running_req_count", "routing_key_all_req_count"):
                 self.set("sglang:" + name, 0.0, gt=low, le=high)
 

@@ -77,7 +77,7 @@ def _start(
         sink: Callable[[SimRequest], None] = _Chunks(reply, i) if streamed else reply.ended
         requests.append(server.new_request(prompt, sampling, sink, rid if len(prompts) == 1 else f"{rid}_{i}"))
     reply.requests = requests
-    exchange.on_drop = lambda: [server.scheduler.abort(r, "client gone") for r in requests] and None
+    exchange.on_drop = lambda: server.scheduler.abort_all(requests)
     if streamed:
         exchange.stream()
     for request in requests:
@@ -101,13 +101,13 @@ class _Reply:
         self._left = count
 
     @property
-    def object(self) -> str:
+    def kind(self) -> str:
         return ("chat.completion" if self.is_chat else "text_completion") + (
             ".chunk" if self.is_chat and self.body.get("stream") else ""
         )
 
     def frame(self, **more: object) -> dict[str, Any]:
-        return {"id": self.rid, "object": self.object, "created": self.created, "model": self.model} | more
+        return {"id": self.rid, "object": self.kind, "created": self.created, "model": self.model} | more
 
     def usage(self, requests: list[SimRequest], *, stream: bool) -> dict[str, Any]:
         prompt, output = len(requests[0].prompt_ids), sum(r.count for r in requests)

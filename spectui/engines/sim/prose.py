@@ -12,9 +12,6 @@ from typing import Any
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _WORD = re.compile(r"[^\W\d_]+")
-_DULL = frozenset(
-    ["the", "a", "an", "of", "to", "and", "in", "is", "it", "you", "that", "for", "on", "are", "with", "as", "this", "from", "or", "by", "what", "how", "why", "when", "where", "which", "who", "write", "explain", "describe", "about", "please", "give", "make", "tell", "me", "my", "your", "can", "could", "would", "does", "do", "work", "works", "user", "assistant", "system", "into", "over", "some", "list", "short", "long", "story", "text", "answer", "following", "sentence", "sentences", "words"]
-)
 
 
 @lru_cache(maxsize=1)
@@ -23,6 +20,12 @@ def bundled() -> dict[str, Any]:
         resources.files("spectui.engines.sim").joinpath("data/text.json").read_text("utf-8")
     )
     return loaded
+
+
+@lru_cache(maxsize=1)
+def _dull() -> frozenset[str]:
+    """Words that are no topic."""
+    return frozenset(json.loads(resources.files("spectui.engines.sim").joinpath("data/dull.json").read_text("utf-8")))
 
 
 def bundled_words() -> list[str]:
@@ -51,7 +54,7 @@ class Prose:
     def __init__(self, rng: Random, topic: str) -> None:
         self._rng = rng
         self._data = bundled()
-        words = [w for w in _WORD.findall(topic) if w.lower() not in _DULL and len(w) > 2]
+        words = [w for w in _WORD.findall(topic) if w.lower() not in _dull() and len(w) > 2]
         self._topics = [w.lower() for w in words[-6:]] or ["the matter"]
 
     def sentences(self, *, advice: bool = False) -> Iterator[str]:
@@ -83,7 +86,7 @@ class Prose:
             if kind == "num":
                 return str(rng.choice((rng.randint(2, 12), rng.randint(13, 99), rng.randint(2, 40) * 25)))
             if kind == "topic":
-                return rng.choice(self._topics)
+                return str(rng.choice(self._topics))
             lists = {"n": "nouns", "ps": "plurals", "a": "adjectives", "adv": "adverbs", "t": "times", "p": "places",
                      "name": "names"}  # fmt: skip
             return str(rng.choice(data[lists[kind]]))

@@ -12,7 +12,25 @@ from spectui.engines.sim.prose import bundled
 
 _FENCE = re.compile(r"```[\w+-]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w{3,}")
-_KEYWORDS = frozenset(["return", "class", "self", "None", "True", "False", "while", "else", "elif", "with", "import", "from", "assert", "yield", "lambda"])
+_KEYWORDS = frozenset(
+    [
+        "return",
+        "class",
+        "self",
+        "None",
+        "True",
+        "False",
+        "while",
+        "else",
+        "elif",
+        "with",
+        "import",
+        "from",
+        "assert",
+        "yield",
+        "lambda",
+    ]
+)
 
 
 def records(rng: Random, prompt: str) -> Iterator[str]:
@@ -26,9 +44,12 @@ def records(rng: Random, prompt: str) -> Iterator[str]:
     if schema is None:
         schema = data["schemas"][sum(map(ord, low[-40:])) % len(data["schemas"])]
     while True:
-        which = min(int(rng.expovariate(1 / 40)), 199)
+        which = min(int(rng.expovariate(1 / 25)), 199)
         fixed = Random(f"{schema['kind']}/{which}")
-        row = {name: _cell(name, fixed if i < 5 else rng, which, data) for i, name in enumerate(schema["fields"])}
+        row = {
+            name: _cell(name, fixed if i < len(schema["fields"]) - 1 else rng, which, data)
+            for i, name in enumerate(schema["fields"])
+        }
         yield json.dumps(row) + "\n"
 
 
@@ -54,7 +75,8 @@ def _cell(name: str, rng: Random, which: int, data: dict[str, Any]) -> object:
     if name == "departs":
         return f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02}"
     if name == "email":
-        return f"{rng.choice(data['names']).lower()}.{rng.choice(data['nouns'])}@{rng.choice(data['towns']).lower()}.example"
+        who, host = rng.choice(data["names"]), rng.choice(data["towns"])
+        return f"{who}.{rng.choice(data['nouns'])}@{host}.example".lower()
     return f"{rng.choice(data['adjectives'])} {rng.choice(data['nouns'])}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from spectui.engines.sim import loglines
@@ -87,6 +88,11 @@ class Scheduler:
             self.proposer.end(request)
         request.on_step(request)
         self._tell_idle()
+
+    def abort_all(self, requests: Sequence[SimRequest]) -> None:
+        """The client of these requests is gone."""
+        for request in requests:
+            self.abort(request, "client gone")
 
     def abort_matching(self, prefix: str, everything: bool) -> int:
         """Abort by the beginning of a request id, as SGLang does; returns how many."""

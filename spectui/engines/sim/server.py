@@ -22,7 +22,16 @@ Route = Callable[["SimServer", Exchange], None]
 _REAL_STARTUP_S = 55.0
 _BOTH, _GET, _POST = ("GET", "POST"), ("GET",), ("POST",)
 _ADMIN = frozenset(
-    ["/set_internal_state", "/flush_cache", "/add_external_corpus", "/remove_external_corpus", "/list_external_corpora", "/abort_request", "/pause_generation", "/continue_generation"]
+    [
+        "/set_internal_state",
+        "/flush_cache",
+        "/add_external_corpus",
+        "/remove_external_corpus",
+        "/list_external_corpora",
+        "/abort_request",
+        "/pause_generation",
+        "/continue_generation",
+    ]
 )
 _DEPRECATED = {"/get_server_info": "/server_info", "/get_model_info": "/model_info", "/get_load": "/v1/loads"}
 
@@ -165,8 +174,8 @@ class SimServer:
     def model_info(self) -> dict[str, Any]:
         a, since = self.launch.args, self.launch.sim.dialect.since
         kind, architecture, _ = model_type(str(a["model_path"]))
-        said: dict[str, Any] = {"model_path": a["model_path"], "tokenizer_path": a["tokenizer_path"],
-                                "is_generation": True, "preferred_sampling_params": a["preferred_sampling_params"]}  # fmt: skip
+        said: dict[str, Any] = {n: a[n] for n in ("model_path", "tokenizer_path")}
+        said |= {"is_generation": True, "preferred_sampling_params": a["preferred_sampling_params"]}
         if since(0, 5, 5):
             said["weight_version"] = a["weight_version"]
         if since(0, 5, 10):

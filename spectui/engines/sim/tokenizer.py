@@ -6,9 +6,11 @@ Ids are stable for a version of the bundled text. Any text comes back unchanged,
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from importlib import resources
 
 VOCAB_SIZE = 49152
 """As large as the recorded model's; ids above the pieces decode to nothing."""
@@ -20,10 +22,6 @@ _SPLIT = re.compile(r" ?[^\W\d_]+|\d| ?[^\w\s]+|_+|\n+ *|[ \t]+(?= )|\s+|.", re.
 _SPECIALS = re.compile("(" + "|".join(re.escape(s) for s in SPECIAL) + ")")
 _LONGEST_PART = 6
 
-_COMMON = ["the", "a", "an", "of", "to", "and", "in", "is", "it", "you", "that", "he", "was", "for", "on", "are", "with", "as", "his", "they", "be", "at", "one", "have", "this", "from", "or", "had", "by", "hot", "but", "some", "what", "there", "we", "can", "out", "other", "were", "all", "your", "when", "up", "use", "word", "how", "said", "each", "she", "which", "do", "their", "time", "if", "will", "way", "about", "many", "then", "them", "would", "write", "like", "so", "these", "her", "long", "make", "thing", "see", "him", "two", "has", "look", "more", "day", "could", "go", "come", "did", "my", "sound", "no", "most", "number", "who", "over", "know", "water", "than", "call", "first", "people", "may", "down", "side", "been", "now", "find", "any", "new", "work", "part", "take", "get", "place", "made", "live", "where", "after", "back", "little", "only", "round", "man", "year", "came", "show", "every", "good", "me", "give", "our", "under", "name", "very", "through", "just", "form", "much", "great", "think", "say", "help", "low", "line", "before", "turn", "cause", "same", "mean", "differ", "move", "right", "boy", "old", "too", "does", "tell", "sentence", "set", "three", "want", "air", "well", "also", "play", "small", "end", "put", "home", "read", "hand", "port", "large", "spell", "add", "even", "land", "here", "must", "big", "high", "such", "follow", "act", "why", "ask", "men", "change", "went", "light", "kind", "off", "need", "house", "picture", "try", "us", "again", "animal", "point", "mother", "world", "near", "build", "self", "earth", "father", "head", "stand", "own", "page", "should", "country", "found", "answer", "school", "grow", "study", "still", "learn", "plant", "cover", "food", "sun", "four", "thought", "let", "keep", "eye", "never", "last", "door", "between", "city", "tree", "cross", "since", "hard", "start", "might", "story", "saw", "far", "sea", "draw", "left", "late", "run", "don", "while", "press", "close", "night", "real", "life", "few", "stop", "open", "seem", "together", "next", "white", "children", "begin", "got", "walk", "example", "ease", "paper", "often", "always", "music", "those", "both", "mark", "book", "letter", "until", "mile", "river", "car", "feet", "care", "second", "group", "carry", "took", "rain", "eat", "room", "friend", "began", "idea", "fish", "mountain", "north", "once", "base", "hear", "horse", "cut", "sure", "watch", "colour", "face", "wood", "main", "enough", "plain", "girl", "usual", "young", "ready", "above", "ever", "red", "list", "though", "feel", "talk", "bird", "soon", "body", "dog", "family", "direct", "pose", "leave", "song", "measure", "state", "product", "black", "short", "numeral", "class", "wind", "question", "happen", "complete", "ship", "area", "half", "rock", "order", "fire", "south", "problem", "piece", "told", "knew", "pass", "farm", "top", "whole", "king", "size", "heard", "best", "hour", "better", "true", "during", "hundred", "remember", "step", "early", "hold", "west", "ground", "interest", "reach", "fast", "five", "sing", "listen", "six", "table", "travel", "less", "morning", "ten", "simple", "several", "vowel", "toward", "war", "lay", "against", "pattern", "slow", "centre", "love", "person", "money", "serve", "appear", "road", "map", "science", "rule", "govern", "pull", "cold", "notice", "voice", "fall", "power", "town", "fine", "certain", "fly", "unit", "lead", "cry", "dark", "machine", "note", "wait", "plan", "figure", "star", "box", "noun", "field", "rest", "correct", "able", "pound", "done", "beauty", "drive", "stood", "contain", "front", "teach", "week", "final", "gave", "green", "quick", "develop", "sleep", "warm", "free", "minute", "strong", "special", "mind", "behind", "clear", "tail", "produce", "fact", "street", "inch", "lot", "nothing", "course", "stay", "wheel", "full", "force", "blue", "object", "decide", "surface", "deep", "moon", "island", "foot", "yet", "busy", "test", "record", "boat", "common", "gold", "possible", "plane", "age", "dry", "wonder", "laugh", "thousand", "ago", "ran", "check", "game", "shape", "yes", "hot", "miss", "brought", "heat", "snow", "bed", "bring", "sit", "perhaps", "fill", "east", "weight", "language", "among", "explain", "describe", "translate", "rewrite", "summarise", "records", "json", "code", "function", "return", "def", "class", "import", "self", "true", "false", "null", "none"]
-_PARTS = ["ing", "ed", "er", "est", "ly", "tion", "sion", "ment", "ness", "able", "ible", "ful", "less", "ous", "ive", "al", "ic", "ity", "ance", "ence", "ant", "ent", "ist", "ism", "ise", "ize", "age", "ate", "en", "un", "re", "in", "dis", "pre", "con", "com", "pro", "per", "sub", "inter", "trans", "over", "under", "out", "up", "th", "ch", "sh", "ck", "st", "nd", "nt", "ng", "ll", "ss", "ee", "oo", "ou", "ea", "ai", "ie", "qu", "ph", "wh", "str", "thr", "tr", "dr", "br", "cr", "gr", "pr", "fr", "bl", "cl", "fl", "gl", "pl", "sl", "sp", "sc", "sk", "sm", "sn", "sw", "tw", "an", "on", "at", "it", "is", "or", "ar", "us", "os", "as", "es", "ma", "me", "mi", "mo", "mu", "la", "le", "li", "lo", "lu", "ra", "ri", "ro", "ru", "na", "ne", "ni", "no", "nu", "ta", "te", "ti", "to", "tu", "da", "de", "di", "do", "du", "sa", "se", "si", "so", "su", "ba", "be", "bi", "bo", "bu", "ca", "ce", "ci", "co", "cu", "fa", "fe", "fi", "fo", "fu", "ga", "ge", "gi", "go", "gu", "ha", "he", "hi", "ho", "hu", "ka", "ke", "ki", "ko", "pa", "pe", "pi", "po", "pu", "va", "ve", "vi", "vo", "wa", "we", "wi", "wo", "ya", "ye", "yo", "za", "ze"]
-_MARKS = ['.', ',', ';', ':', '!', '?', '(', ')', '[', ']', '{', '}', '"', "'", '-', '–', '…', '``', '```', '/', '\\', '+', '*', '=', '<', '>', '%', '&', '#', '@', '_', '|', '~', '^', '$', '..', '...', '","', '":"', '{"', '"}', '},', '],', '[{', '}]', '("', '")', '))', '==', '!=', '>=', '<=', '+=', '-=', '->', '::', '//', '**', '(),', '):', ']:', ').', '.)', '."', ',"', '":', '",', '[]:', '{}:', '()', '[]', '{}', "='"]
-
 
 @lru_cache(maxsize=1)
 def tokenizer() -> Tokenizer:
@@ -34,15 +32,17 @@ def tokenizer() -> Tokenizer:
 
 class Tokenizer:
     def __init__(self, words: Iterable[str]) -> None:
+        source = resources.files("spectui.engines.sim").joinpath("data/pieces.json").read_text("utf-8")
+        given: dict[str, list[str]] = json.loads(source)
         pieces: dict[str, None] = {}
-        for mark in _MARKS:
+        for mark in given["marks"]:
             pieces[mark] = None
             pieces[" " + mark] = None
         pieces.update((("\n" * n + " " * m), None) for n in (0, 1, 2) for m in range(17) if n + m)
         pieces.update((text, None) for text in ("\t", "\r\n", "—", " —"))
-        for part in _PARTS:
+        for part in given["parts"]:
             pieces[part] = None
-        for word in [*words, *_COMMON]:
+        for word in [*words, *given["common"]]:
             for form in (word, word[:1].upper() + word[1:]):
                 pieces[form] = None
                 pieces[" " + form] = None
