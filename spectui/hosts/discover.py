@@ -162,7 +162,7 @@ def settings_of(cmdline: Sequence[str]) -> dict[str, str | bool]:
             continue
         name, has_value, value = word[2:].partition("=")
         taken: list[str] = [value] if has_value else []
-        while not has_value and i < len(words) and not re.match(r"--?[A-Za-z]", words[i]):
+        while not has_value and i < len(words) and not re.match(r"--?[A-Za-z]|--$", words[i]):
             taken.append(words[i])
             i += 1
         text = " ".join(taken)

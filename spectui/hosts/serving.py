@@ -44,12 +44,13 @@ def states(polls: Iterable[Poll]) -> list[Serving]:
     out: list[Serving] = []
     moved_at: float | None = None
     last_tokens: float | None = None
-    failed = False
+    failed = was_idle = False
     for poll in polls:
         grew = poll.tokens_total is not None and last_tokens is not None and poll.tokens_total != last_tokens
         idle = poll.running == 0
-        if grew or poll.probe == "ok" or moved_at is None or (idle and not failed):
-            moved_at = poll.t
+        if grew or poll.probe == "ok" or moved_at is None or idle or was_idle:
+            moved_at = poll.t  # requests that begin after a pause have their own 20 s
+        was_idle = idle
         if poll.tokens_total is not None:
             last_tokens = poll.tokens_total
         if poll.probe is not None and poll.probe != "ok":
