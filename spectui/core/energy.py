@@ -69,3 +69,41 @@ def _under(points: Sequence[tuple[float, float]], low: float, high: float) -> fl
         return None
     inside = [(low, a), *[p for p in points if low < p[0] < high], (high, b)]
     return sum((t1 - t0) * (v0 + v1) / 2 for (t0, v0), (t1, v1) in pairwise(inside))
+
+
+SLOWDOWNS = ("thermal", "hardware")
+"""Words of throttle reasons that are not the work's own doing, as a power cap is."""
+
+
+def heat_over(
+    rows: Iterable[Mapping[str, Any]], uuids: Iterable[str], windows: Sequence[tuple[float, float]]
+) -> dict[str, Any] | None:
+    """``{temperature_c, clock_mhz, slowed_share, readings}`` of the arm's GPUs over the windows; None without readings.
+
+    Means over readings; ``slowed_share`` counts those with a thermal or hardware slowdown in force.
+    """
+    wanted = set(uuids)
+    heat: list[float] = []
+    clocks: list[float] = []
+    slowed = readings = 0
+    for row in rows:
+        at = float(row["t"])
+        if not any(low <= at <= high for low, high in windows):
+            continue
+        for gpu in row.get("gpus") or ():
+            if gpu.get("uuid") not in wanted:
+                continue
+            readings += 1
+            slowed += any(str(r).startswith(SLOWDOWNS) for r in gpu.get("throttle") or ())
+            if gpu.get("temperature_c") is not None:
+                heat.append(float(gpu["temperature_c"]))
+            if gpu.get("sm_clock_mhz") is not None:
+                clocks.append(float(gpu["sm_clock_mhz"]))
+    if not readings:
+        return None
+    return {
+        "temperature_c": sum(heat) / len(heat) if heat else None,
+        "clock_mhz": sum(clocks) / len(clocks) if clocks else None,
+        "slowed_share": slowed / readings,
+        "readings": readings,
+    }

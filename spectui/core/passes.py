@@ -53,6 +53,8 @@ class PassResult:
     counted_over: tuple[RequestRecord, ...] = ()
     joules: float | None = None
     joules_missing: str = "the GPUs of this server are not known"
+    heat: Mapping[str, Any] | None = None
+    """Of the arm's GPUs over the measured windows, from ``energy.heat_over``; None: no readings."""
     client: Mapping[str, Any] = field(default_factory=dict)
     marks: tuple[Mapping[str, Any], ...] = ()
     flush: Mapping[str, Any] | None = None
@@ -78,7 +80,7 @@ class PassResult:
         return tuple(accept.counted(self.records))
 
     @cached_property
-    def _stepped(self) -> tuple[RequestRecord, ...]:
+    def stepped(self) -> tuple[RequestRecord, ...]:
         """Those whose verify steps are known: with joined streams, only those that the server tells of."""
         if not (self.joined and self.speculative):
             return self.good
@@ -116,7 +118,7 @@ class PassResult:
 
     @cached_property
     def verify_steps(self) -> int | None:
-        known = accept.verify_steps(self._stepped, speculative=self.speculative)
+        known = accept.verify_steps(self.stepped, speculative=self.speculative)
         return self._counter_steps if known is None else known
 
     @cached_property
@@ -130,29 +132,29 @@ class PassResult:
 
     @cached_property
     def accept_length(self) -> float | None:
-        known = accept.accept_length(self._stepped, speculative=self.speculative)
+        known = accept.accept_length(self.stepped, speculative=self.speculative)
         if known is None and self._counter_steps:
             return (self.output_tokens - len(self.good)) / self._counter_steps
         return known
 
     @cached_property
     def accept_length_sglang(self) -> float | None:
-        known = accept.accept_length_sglang(self._stepped, speculative=self.speculative)
+        known = accept.accept_length_sglang(self.stepped, speculative=self.speculative)
         if known is None and self._counter_steps:
             return self.output_tokens / self._counter_steps
         return known
 
     @cached_property
     def accept_rate(self) -> float | None:
-        return accept.accept_rate(self._stepped, draft_tokens=self.draft_tokens) if self.speculative else None
+        return accept.accept_rate(self.stepped, draft_tokens=self.draft_tokens) if self.speculative else None
 
     @cached_property
     def histogram(self) -> list[int] | None:
-        return accept.histogram(self._stepped, speculative=self.speculative)
+        return accept.histogram(self.stepped, speculative=self.speculative)
 
     @cached_property
     def step_time_ms(self) -> float | None:
-        known = accept.step_time_ms(self._stepped, speculative=self.speculative)
+        known = accept.step_time_ms(self.stepped, speculative=self.speculative)
         if known is None and self._counter_steps:
             spans = [(r.last_s or 0.0) - (r.first_s or 0.0) for r in self.good]
             return 1000 * sum(spans) / self._counter_steps

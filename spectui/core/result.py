@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-from spectui.core.energy import joules_over
+from spectui.core.energy import heat_over, joules_over
 from spectui.core.evidence import Evidence
 from spectui.core.gather import gather
 from spectui.core.live import LiveFold
@@ -233,6 +233,7 @@ class _Fold:
             counted_over=tuple(r for s in spans for r in s.sent),
             joules=joules,
             joules_missing=missing,
+            heat=heat_over(self.gpus, head.get("gpus") or (), windows),
             client=self.clients.get(key) or self.clients.get(None) or {},
             marks=tuple(marks),
             flush=self.flush.get(key),

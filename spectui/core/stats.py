@@ -197,10 +197,10 @@ def verdict(estimate: Estimate | None, reasons: Sequence[str] = ()) -> Verdict:
 
 
 def as_json(estimate: Estimate | None) -> Mapping[str, object] | None:
-    """``{ratio, interval, units, unit, paired, level}``; an open end of the interval is None."""
+    """``{ratio, interval, units, unit, paired, level}``; an interval without an upper end has None there."""
     if estimate is None:
         return None
-    ends = [estimate.low if estimate.low > 0 else None, estimate.high if estimate.high < inf else None]
+    ends = [estimate.low, estimate.high if estimate.high < inf else None]
     return {
         "ratio": estimate.ratio,
         "interval": ends,

@@ -1,0 +1,160 @@
+"""Greedy answers of two arms side by side: the same, parted ways at some word, or broken.
+
+Batched verification rounds otherwise than plain decoding, so answers at temperature 0 may part ways where two tokens
+were nearly equally likely, and stay sensible. That is no fault; text that is empty, that repeats one sign, or that
+cannot be decoded is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+REPLACEMENT = "\ufffd"
+MIN_LENGTH = 24
+"""Signs, or 12 words: shorter answers ("no no no") may repeat themselves and be right."""
+RUN_OF_SIGNS = 20
+"""So many of one sign in a row, letters, digits and signs that draw no line, are no text."""
+CYCLE_SHARE = 0.5
+"""An answer half of which is one short phrase over and over, where the other arm's is not, is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCheck:
+    """``state``: same, differs or broken. ``at``: the first word, or token, from 1, in which they differ."""
+
+    state: str
+    detail: str
+    at: int | None = None
+    unit: str = "word"
+
+    @property
+    def passed(self) -> bool:
+        return self.state != "broken"
+
+
+def fault(text: str, thoughts: str = "") -> str | None:
+    """What is broken about an answer by itself, in a word or two; None for sensible text."""
+    if not text.strip():
+        return "no answer text" if thoughts.strip() else "empty"
+    whole = text.rstrip(REPLACEMENT)  # an answer that its limit cut inside a character may end in the sign
+    if not whole.strip() or REPLACEMENT in whole:
+        return "undecodable characters"
+    return "repetition" if _repeats(text) else None
+
+
+def _repeats(text: str) -> bool:
+    bare = "".join(text.split())
+    longest = run = 1
+    for before, now in pairwise(bare):
+        run = run + 1 if before == now else 1
+        if now not in "-=_*~#.─━═" or run == len(bare):
+            longest = max(longest, run)
+    if longest >= RUN_OF_SIGNS:
+        return True
+    if len(bare) < MIN_LENGTH:
+        return False
+    if len(set(bare)) <= 2:
+        return True
+    words = text.split()
+    return len(words) >= 12 and _cycle_share(words) > CYCLE_SHARE
+
+
+def _cycle_share(words: Sequence[str]) -> float:
+    """Share of an answer, from its end back, that is one phrase of up to eight words over and over."""
+    best = 0.0
+    for length in range(1, min(8, len(words) // 3) + 1):
+        phrase = words[-length:]
+        times = 1
+        while words[len(words) - (times + 1) * length : len(words) - times * length] == phrase:
+            times += 1
+        if times >= 4:
+            best = max(best, times * length / len(words))
+    return best
+
+
+def compare_answers(base: str, other: str, *, base_thoughts: str = "", thoughts: str = "") -> AnswerCheck:
+    """``other`` against ``base``. A fault that both have is the model's own and no fault of the setting, but for text
+    that cannot be decoded or is missing, which is told either way."""
+    mine, theirs = fault(other, thoughts), fault(base, base_thoughts)
+    if mine is not None and not (mine == theirs == "repetition"):
+        both = ", and so is the other arm's" if theirs == mine else ""
+        return AnswerCheck("broken", f"broken: {mine}{both}")
+    if base == other:
+        return AnswerCheck("same", "same")
+    a, b = base.split(), other.split()
+    at = first_difference(a, b)
+    if at is None:
+        return AnswerCheck("differs", "differs in blanks only")
+    return AnswerCheck("differs", f"differs from word {at}", at)
+
+
+def first_difference(a: Sequence[Any], b: Sequence[Any]) -> int | None:
+    """Position from 1 of the first item that differs; one past the shorter where it is the other's beginning."""
+    for i, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return i + 1
+    return None if len(a) == len(b) else min(len(a), len(b)) + 1
+
+
+def compare_rows(base: Mapping[str, Any], other: Mapping[str, Any]) -> AnswerCheck:
+    """Rows of ``answers.jsonl``: by token ids where both have them, else by words."""
+    said = compare_answers(
+        str(base.get("text") or ""),
+        str(other.get("text") or ""),
+        base_thoughts=str(base.get("thoughts") or ""),
+        thoughts=str(other.get("thoughts") or ""),
+    )
+    ids, ours = base.get("output_ids"), other.get("output_ids")
+    if said.state == "broken" and (base.get("text") is not None or other.get("text") is not None):
+        return said
+    if not ids or not ours:
+        return said
+    at = first_difference(ids, ours)
+    if at is None:
+        return AnswerCheck("same", "same")
+    return AnswerCheck("differs", f"differs from token {at}", at, "token")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """All answers that both arms gave."""
+
+    same: int
+    differ: int
+    broken: int
+    first: int | None
+    """Median place in which those that differ part ways."""
+    unit: str
+    detail: str
+
+
+def compare_all(base: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]]) -> Answers | None:
+    """Measured answers of two arms, paired by prompt; None when they have none in common."""
+    theirs = {_prompt(r): r for r in base if r.get("phase") in (None, "measure")}
+    pairs = [(theirs[_prompt(r)], r) for r in other if r.get("phase") in (None, "measure") and _prompt(r) in theirs]
+    if not pairs:
+        return None
+    checks = [compare_rows(a, b) for a, b in pairs]
+    count = Counter(c.state for c in checks)
+    places = sorted(c.at for c in checks if c.at is not None)
+    units = Counter(c.unit for c in checks if c.at is not None)
+    first = places[len(places) // 2] if places else None
+    unit = units.most_common(1)[0][0] if units else "word"
+    parts = [f"same on {count['same']} of {len(checks)}"]
+    if count["differs"]:
+        verb = "differs" if count["differs"] == 1 else "differ"
+        parts.append(
+            f"{count['differs']} {verb} from {unit} {first}" if first else f"{count['differs']} {verb} in blanks"
+        )
+    if count["broken"]:
+        what = Counter(c.detail.removeprefix("broken: ") for c in checks if c.state == "broken")
+        parts.append(f"{count['broken']} broken: {', '.join(f'{w} ({n})' for w, n in what.most_common())}")
+    return Answers(count["same"], count["differs"], count["broken"], first, unit, "; ".join(parts))
+
+
+def _prompt(row: Mapping[str, Any]) -> object:
+    return row.get("prompt_id") or row.get("index")
