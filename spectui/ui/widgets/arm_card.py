@@ -1,0 +1,197 @@
+"""The card of one arm: which server, in what state, with which settings, and what its proposer knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from spectui.core.braille import Row, Run
+from spectui.core.safe import safe_text, to_ascii
+from spectui.ui.widgets.lines import Lines, width_of
+
+STATES = {
+    "ready": ("●", "good"),
+    "starting": ("○", "warn"),
+    "stopping": ("○", "warn"),
+    "suspect": ("○", "warn"),
+    "failed": ("✗", "bad"),
+    "gone": ("✗", "bad"),
+    "stored": ("■", ""),
+    "none": ("·", "dim"),
+}
+"""State -> its sign and style. A state that is not listed shows as a question mark."""
+
+_GAUGE = 12
+_STAGES = ("cold", "warming", "fed", "saturated")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    label: str
+    value: str
+    staged: str | None = None
+    """What is staged in its place, not yet in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """What a stateful proposer knows."""
+
+    state: str
+    """cold, warming, fed, saturated or unknown: the proposer's state."""
+    level: float | None = None
+    """0 to 1: how far the gauge is filled; None leaves it to the state."""
+    detail: str = ""
+    """``41k tokens since the flush 2:13 ago``"""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmCardData:
+    letter: str
+    state: str = "none"
+    address: str = ""
+    version: str = ""
+    simulated: bool = False
+    algorithm: str = ""
+    staged_algorithm: str | None = None
+    settings: tuple[Setting, ...] = ()
+    model: tuple[str, ...] = ()
+    """Parts of the model's line: name, ``tp 4``, ``GPUs 0–3``, ``48 running at most (set by the server)`` …"""
+    store: Store | None = None
+    stateless: str = "draft has no state"
+    """Said where there is no store."""
+    trouble: str | None = None
+    """One sentence that takes the second line's place: why it is not ready, and what helps."""
+    focused: bool = False
+
+
+class ArmCard(Lines):
+    """``show(data)``. Four rows with the title in the border; ``compact``: everything on one line."""
+
+    DEFAULT_CSS = """
+    ArmCard { height: auto; }
+    """
+
+    def __init__(
+        self,
+        *,
+        compact: bool = False,
+        form: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(form=form, id=id, classes=classes)
+        self.compact = compact
+        self._data = ArmCardData("A")
+        self._titled: str | None = None
+
+    def show(self, data: ArmCardData) -> None:
+        self._data = data
+        title = "".join(run.text for run in title_row(data))
+        title = to_ascii(title) if self.is_attached and self.form == "ascii" else title
+        if title != self._titled:
+            self._titled = title
+            self.border_title = Content(title)
+        self.set_class(data.focused, "-focused")
+        self.redraw()
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        return 1 if self.compact else 3 + (not self._bordered)
+
+    @property
+    def _bordered(self) -> bool:
+        return self.styles.border_top[0] not in ("", "none", "hidden")
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        if self.compact or height == 1:
+            return (compact_row(self._data, width),)
+        rows = card_rows(self._data, width)
+        return rows if self._bordered else [title_row(self._data), *rows]
+
+
+def title_row(data: ArmCardData) -> Row:
+    """``A ● ready  127.0.0.1:30000  SGLang 0.5.15  simulated``"""
+    sign, tag = STATES.get(data.state, ("?", "warn"))
+    words = [safe_text(word, 60) for word in (data.address, data.version) if word]
+    row = [Run(f"{data.letter} ", data.letter.lower()), Run(f"{sign} {safe_text(data.state, 20)}", tag)]
+    if words:
+        row.append(Run("  " + "  ".join(words)))
+    if data.simulated:
+        row.append(Run("  simulated", "warn"))
+    return tuple(row)
+
+
+def card_rows(data: ArmCardData, width: int) -> list[Row]:
+    """Settings or trouble, model, store. Trouble comes in the place of the settings, the first thing that is read."""
+    second = _wrapped_trouble(data, width) if data.trouble else settings_row(data)
+    third = _joined([safe_text(part, 80) for part in data.model], width)
+    return [second, (Run(third),), _store_row(data)]
+
+
+def _wrapped_trouble(data: ArmCardData, width: int) -> Row:
+    sign, tag = STATES.get(data.state, ("?", "warn"))
+    text = f"{sign} {safe_text(data.trouble or '', 400)}"
+    return (Run(text if len(text) <= width else text[: max(0, width - 1)] + "…", tag),)
+
+
+def settings_row(data: ArmCardData) -> Row:
+    """``NGRAM   draft tokens 8 → 12 staged   trie depth 18``"""
+    row = [Run(safe_text(data.algorithm or "no speculation", 30), "strong")]
+    if data.staged_algorithm:
+        row.append(Run(f" → {safe_text(data.staged_algorithm, 30)} staged", "warn"))
+    for setting in data.settings:
+        row.append(Run(f"   {safe_text(setting.label, 30)} {safe_text(setting.value, 40)}"))
+        if setting.staged is not None:
+            row.append(Run(f" → {safe_text(setting.staged, 40)} staged", "warn"))
+    return tuple(row)
+
+
+def _joined(parts: Sequence[str], width: int) -> str:
+    """As many parts as fit, whole ones only, the first at any rate."""
+    text = parts[0] if parts else ""
+    for part in parts[1:]:
+        if len(text) + 2 + len(part) > width:
+            break
+        text += f"  {part}"
+    return text
+
+
+def _store_row(data: ArmCardData) -> Row:
+    if data.store is None:
+        return (Run(data.stateless if data.state != "none" else "", "dim"),)
+    store = data.store
+    tone = {"fed": "good", "cold": "warn", "warming": "warn", "saturated": "warn"}.get(store.state, "dim")
+    return (
+        Run("store "),
+        Run(gauge(store), tone),
+        Run(f" {safe_text(store.state, 12)}", tone),
+        Run("   " + safe_text(store.detail, 120) if store.detail else ""),
+    )
+
+
+def gauge(store: Store) -> str:
+    """Twelve cells from cold to saturated, darker the fuller: three a stage."""
+    if store.state not in _STAGES and store.level is None:
+        return "?" * _GAUGE
+    level = store.level if store.level is not None else (_STAGES.index(store.state) + 1) / len(_STAGES)
+    filled = min(_GAUGE, max(0, round(level * _GAUGE)))
+    return ("░░░▒▒▒▓▓▓███"[:filled]).ljust(_GAUGE, "·")
+
+
+def compact_row(data: ArmCardData, width: int) -> Row:
+    """One line: letter, sign, trouble or algorithm with its settings, store, address."""
+    sign, tag = STATES.get(data.state, ("?", "warn"))
+    head: list[Run] = [Run(f"{data.letter} ", data.letter.lower()), Run(f"{sign} ", tag)]
+    if data.simulated:
+        head.append(Run("simulated ", "warn"))
+    if data.trouble:
+        room = max(0, width - width_of(tuple(head)))
+        return (*head, Run(safe_text(data.trouble, room), tag))
+    row = [*head, *settings_row(data)]
+    tails = [f"   {safe_text(data.store.state, 12)}" if data.store else "", f"   {safe_text(data.address, 40)}"]
+    for tail in tails:
+        if tail.strip() and width_of(tuple(row)) + len(tail) <= width:
+            row.append(Run(tail, "dim"))
+    return tuple(row)

@@ -1,0 +1,245 @@
+"""The ground of every widget that moves: rows of runs in, only changed spans out.
+
+Textual sends every dirty cell again, changed or not. So a widget here compares its new rows with those on the screen
+and asks for the differing spans alone: a figure that changes costs its own cells, and equal rows cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import get_character_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from spectui.core.braille import FORMS, Row, Run
+from spectui.core.safe import to_ascii
+
+Cell = tuple[str, str]
+"""(signs, tag) of one cell; no signs for the second half of a wide one."""
+
+TAGS = (
+    "dim", "strong", "a", "b", "c", "d", "good", "warn", "bad", "ref", "axis", "mark",
+    "run1", "run2", "run3", "run4", "run5",
+)  # fmt: skip
+"""Styles that a run can ask for, beside the plain one: ``a`` to ``d`` are the arms, ``run1`` to ``run5`` the lengths
+of accepted runs."""
+
+_JOIN = 8
+"""Unchanged cells between two changed spans that cost less to send than a second span does."""
+
+
+class Lines(Widget):
+    """Shows what :meth:`rows` returns. A subclass keeps its values, and calls :meth:`redraw` when they have changed.
+
+    The form (braille, block or ascii) is the app's ``chart_form`` unless one is given; in the ascii form every sign
+    outside ASCII is replaced by one inside, cell for cell.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{tag}" for tag in TAGS}
+
+    DEFAULT_CSS = """
+    Lines {
+        height: auto;
+        max-height: 100%;
+        & .lines--dim { text-style: dim; }
+        & .lines--strong { text-style: bold; }
+        & .lines--a { color: $primary; }
+        & .lines--b { color: $secondary; }
+        & .lines--c { color: $accent; }
+        & .lines--d { color: $success; }
+        & .lines--good { color: $success; }
+        & .lines--warn { color: $warning; }
+        & .lines--bad { color: $error; text-style: bold; }
+        & .lines--ref { text-style: dim; }
+        & .lines--axis { text-style: dim; }
+        & .lines--mark { color: $accent; }
+        & .lines--run1 { text-style: dim; }
+        & .lines--run2 { color: $foreground; }
+        & .lines--run3 { color: $primary; }
+        & .lines--run4 { color: $secondary; }
+        & .lines--run5 { color: $secondary; text-style: bold underline; }
+        &:ansi {
+            & .lines--a { color: ansi_cyan; }
+            & .lines--b { color: ansi_yellow; }
+            & .lines--c { color: ansi_magenta; }
+            & .lines--d { color: ansi_green; }
+            & .lines--good { color: ansi_green; }
+            & .lines--warn { color: ansi_yellow; }
+            & .lines--bad { color: ansi_red; text-style: bold; }
+            & .lines--mark { color: ansi_magenta; }
+            & .lines--run2 { color: ansi_default; }
+            & .lines--run3 { color: ansi_cyan; }
+            & .lines--run4 { color: ansi_yellow; }
+            & .lines--run5 { color: ansi_yellow; text-style: bold underline; }
+        }
+    }
+    """
+
+    def __init__(self, *, form: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._form = form
+        self._shown: list[list[Cell]] | None = None
+        self._drawn_size: tuple[int, int] = (0, 0)
+        self._strips: dict[int, Strip] = {}
+        self._tag_styles: dict[str, Style] = {}
+        self._height_asked = 0
+        self.spans_asked = 0
+        """Spans that were asked to be drawn again since the start, the whole widget counting as one."""
+
+    @property
+    def form(self) -> str:
+        if self._form is not None:
+            return self._form
+        form = str(getattr(self.app, "chart_form", "braille"))
+        return form if form in FORMS else "braille"
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        """At most ``height`` rows of at most ``width`` cells; what is beyond is cut."""
+        return ()
+
+    def redraw(self) -> None:
+        """Compares what is to be shown with what is shown, and refreshes the spans that differ."""
+        if not self.is_attached:
+            return
+        width, height = self.size
+        if width and self.styles.auto_dimensions:
+            wanted = self.get_content_height(self.size, self.size, width)
+            if wanted != self._height_asked:  # asked for once: what holds it may have no more room to give
+                self._height_asked = wanted
+                if wanted != height:
+                    self.refresh(layout=True)
+        fresh = self._cells(width, height)
+        if self._shown is None or self._drawn_size != (width, height):
+            self._shown, self._drawn_size = fresh, (width, height)
+            self._strips.clear()
+            self.spans_asked += 1
+            self.refresh()
+            return
+        regions: list[Region] = []
+        for y, (old, new) in enumerate(zip(self._shown, fresh, strict=True)):
+            if old != new:
+                self._strips.pop(y, None)
+                regions += [Region(start, y, end - start, 1) for start, end in changed_spans(old, new)]
+        self._shown = fresh
+        if regions:
+            self.spans_asked += len(regions)
+            self.refresh(*regions)
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """Rows wanted where the height is left to the widget."""
+        return 1
+
+    def _cells(self, width: int, height: int) -> list[list[Cell]]:
+        if width <= 0 or height <= 0:
+            return []
+        ascii_only = self.form == "ascii"
+        found = [to_cells(row, width, ascii_only=ascii_only) for row in list(self.rows(width, height))[:height]]
+        found += [[(" ", "")] * width for _ in range(height - len(found))]
+        return found
+
+    def on_resize(self) -> None:
+        self.redraw()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._tag_styles.clear()
+        self._strips.clear()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if self._shown is None or self._drawn_size != (width, self.size.height):
+            self._drawn_size = (width, self.size.height)
+            self._shown = self._cells(*self._drawn_size)
+            self._strips.clear()
+        if y >= len(self._shown):
+            return Strip.blank(width, self._style(""))
+        strip = self._strips.get(y)
+        if strip is None:
+            strip = self._strips[y] = self._strip(self._shown[y])
+        return strip
+
+    def _strip(self, cells: list[Cell]) -> Strip:
+        segments: list[Segment] = []
+        text, tag = "", ""
+        for signs, wanted in cells:
+            if wanted != tag and signs.strip():
+                if text:
+                    segments.append(Segment(text, self._style(tag)))
+                text, tag = signs, wanted
+            else:
+                text += signs
+        if text:
+            segments.append(Segment(text, self._style(tag)))
+        return Strip(segments, len(cells))
+
+    def _style(self, tag: str) -> Style:
+        style = self._tag_styles.get(tag)
+        if style is None:
+            known = tag if tag in TAGS else ""
+            style = self.get_component_rich_style(f"lines--{known}") if known else self.rich_style
+            self._tag_styles[tag] = style
+        return style
+
+    def text_lines(self) -> list[str]:
+        """What is shown, without style: for tests, screen captures and the plain copy of a screen."""
+        return ["".join(signs for signs, _ in row).rstrip() for row in self._shown or []]
+
+
+def to_cells(row: Row, width: int, *, ascii_only: bool = False) -> list[Cell]:
+    """Exactly ``width`` cells; whatever control character is left in the text becomes a dot."""
+    cells: list[Cell] = []
+    for text, tag in row:
+        for sign in to_ascii(text) if ascii_only else text:
+            code = ord(sign)
+            if 32 <= code < 127 or 0x2500 <= code < 0x2900:
+                size = 1
+            elif code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000:
+                sign, size = ".", 1
+            else:
+                size = get_character_cell_size(sign)
+            if size == 0:
+                if cells and cells[-1][0]:
+                    cells[-1] = (cells[-1][0] + sign, cells[-1][1])
+                continue
+            if len(cells) + size > width:
+                cells += [(" ", tag)] * (width - len(cells))
+                return cells
+            cells.append((sign, tag))
+            if size == 2:
+                cells.append(("", tag))
+    cells += [(" ", "")] * (width - len(cells))
+    return cells
+
+
+def changed_spans(old: Sequence[Cell], new: Sequence[Cell]) -> list[tuple[int, int]]:
+    """(start, end) of the spans that look different; near ones are one. Halves of wide signs stay together."""
+    spans: list[tuple[int, int]] = []
+    for x, (was, now) in enumerate(zip(old, new, strict=True)):
+        if was == now or (was[0] == now[0] == " "):
+            continue
+        if spans and x - spans[-1][1] <= _JOIN:
+            spans[-1] = (spans[-1][0], x + 1)
+        else:
+            spans.append((x, x + 1))
+    whole = []
+    for start, end in spans:
+        while start > 0 and "" in (old[start][0], new[start][0]):
+            start -= 1
+        while end < len(new) and "" in (old[end][0], new[end][0]):
+            end += 1
+        whole.append((start, end))
+    return whole
+
+
+def width_of(row: Row) -> int:
+    return sum(get_character_cell_size(sign) for run in row for sign in run.text)
+
+
+def line(*parts: str | Run | tuple[str, str]) -> Row:
+    """A row of plain strings and (text, tag) pairs."""
+    return tuple(Run(part) if isinstance(part, str) else Run(*part) for part in parts)
