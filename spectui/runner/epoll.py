@@ -33,16 +33,21 @@ _FOREVER = 8
 class _Reply:
     """What the parser tells of the reply in progress. The body's callback is a list's append: no Python frame."""
 
-    __slots__ = ("chunked", "complete", "headers_done", "length", "on_body", "pieces")
+    __slots__ = ("chunked", "complete", "headers_done", "keep", "length", "on_body", "parser", "pieces")
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
         self.on_body = self.pieces.append
-        self.chunked = self.length = self.headers_done = self.complete = False
+        self.parser = HttpResponseParser(self)
+        self.reset()
 
     def reset(self) -> None:
         self.pieces.clear()
-        self.chunked = self.length = self.headers_done = self.complete = False
+        self.chunked = self.length = self.headers_done = self.complete = self.keep = False
+
+    def renew(self) -> None:
+        """For a new connection: whatever the parser still waited for came on the old one."""
+        self.parser = HttpResponseParser(self)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         lowered = name.lower()
@@ -56,14 +61,15 @@ class _Reply:
 
     def on_message_complete(self) -> None:
         self.complete = True
+        self.keep = bool(self.parser.should_keep_alive())  # the parser forgets it after this call
 
 
 class _Line:
     """One connection, and the exchange that it carries, if any."""
 
     __slots__ = (
-        "begun_ns", "body", "done_ns", "failed", "fresh", "heard_ns", "mask", "number", "parser", "reply", "request",
-        "sink", "socket", "stamped", "status", "target", "unsent",
+        "begun_ns", "body", "done_ns", "fresh", "heard_ns", "lingers", "mask", "number", "reply", "request", "sink",
+        "socket", "stamped", "status", "target", "unsent",
     )  # fmt: skip
 
     def __init__(self, target: int) -> None:
@@ -72,16 +78,15 @@ class _Line:
         self.number = -1
         self.mask = 0
         self.reply = _Reply()
-        self.parser = HttpResponseParser(self.reply)
         self.sink: Sink | None = None
         self.request = b""
         self.unsent: memoryview | None = None
         self.fresh = True
         self.stamped = False
+        self.lingers = False
         self.status = 0
         self.body = b""
         self.begun_ns = self.heard_ns = self.done_ns = 0
-        self.failed = False
 
     @property
     def open(self) -> bool:
@@ -261,12 +266,12 @@ class EpollTransport:
             return
         reply = line.reply
         try:
-            line.parser.feed_data(self._view[:size])
+            reply.parser.feed_data(self._view[:size])
         except HttpParserError as error:
             self._broken(line, "unreadable", f"{self._place.header} does not speak HTTP ({error})"[:200])
             return
         if not line.status and reply.headers_done:
-            line.status = line.parser.get_status_code()
+            line.status = reply.parser.get_status_code()
         pieces = reply.pieces
         if pieces:
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -277,13 +282,14 @@ class EpollTransport:
             elif not line.done_ns and sink.received(data, stamp):
                 line.done_ns = stamp
                 if not reply.complete:
+                    line.lingers = True
                     self._lingering += 1
         if reply.complete:
             self._finished(line, stamp)
 
     def _finished(self, line: _Line, stamp: int) -> None:
         """The HTTP message is whole: the connection may carry the next request."""
-        keep = line.parser.should_keep_alive() and line.unsent is None
+        keep = line.reply.keep and line.unsent is None
         state, status, body = ("complete" if line.status == 200 else "status"), line.status, line.body
         at = line.done_ns or stamp
         sink = self._release(line)
@@ -318,7 +324,7 @@ class EpollTransport:
         again = line.sink
         if again is None:
             return True
-        line.parser = HttpResponseParser(line.reply)
+        line.reply.renew()
         line.target = 0
         self._occupy(line, line.request, again, fresh=True)
         self._dial(line)
@@ -334,7 +340,8 @@ class EpollTransport:
 
     def _release(self, line: _Line) -> Sink | None:
         sink, line.sink = line.sink, None
-        if line.done_ns and not line.reply.complete:
+        if line.lingers:
+            line.lingers = False
             self._lingering -= 1
         line.request = b""
         line.unsent = None

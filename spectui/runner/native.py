@@ -82,8 +82,12 @@ class NativeAnswer:
             return text
         return text[len(before) :]
 
+    def repeats(self, incremental: bool | None) -> bool:
+        """Whether events repeat the text; ``incremental`` is what the server's settings say, where the data is open."""
+        if self.text_mode is None:
+            return len(self._texts) > 1 and (self._score > 0 or incremental is False)
+        return self.text_mode == CUMULATIVE
+
     def text(self, incremental: bool | None) -> str:
-        """The whole text; ``incremental`` is what the server's settings say, for what the data left open."""
-        if self.text_mode is None and len(self._texts) > 1 and (self._score > 0 or incremental is False):
-            return self._texts[-1]
-        return "".join(self._texts)
+        """The whole text."""
+        return self._texts[-1] if self._texts and self.repeats(incremental) else "".join(self._texts)

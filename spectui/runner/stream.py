@@ -293,7 +293,7 @@ class StreamFold:
             whole = "" if event is None or event.text is None else event.text
         else:
             whole = events.clean(self._native.text(self._incremental))
-        if self._broken and self._native.text_mode != INCREMENTAL:
+        if self._broken and self._native.repeats(self._incremental):
             return self._broken if self._broken.startswith(whole) else whole
         return whole + self._broken
 

@@ -5,6 +5,7 @@ A thread a request reads from httpx and hands on stamped bytes; everything else 
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -150,10 +151,8 @@ class ThreadedTransport:
         stream = None if response is None else response.extensions.get("network_stream")
         raw = None if stream is None else stream.get_extra_info("socket")
         if raw is not None:
-            try:
+            with contextlib.suppress(OSError):
                 raw.shutdown(2)
-            except OSError:
-                pass
 
     def close(self) -> None:
         threads = [request.thread for request in self._open]
