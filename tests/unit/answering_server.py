@@ -33,6 +33,7 @@ class AnsweringServer:
 
         class Answering(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def _any(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
@@ -45,7 +46,13 @@ class AnsweringServer:
                 if callable(reply):
                     reply = reply(asked)
                 status, body, *more = reply
-                data = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json.dumps(body).encode()
+                data = (
+                    body
+                    if isinstance(body, bytes)
+                    else body.encode()
+                    if isinstance(body, str)
+                    else json.dumps(body).encode()
+                )
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
                 for name, value in (more[0] if more else {}).items():
