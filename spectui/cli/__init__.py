@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from spectui import __version__
-from spectui.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, Failure
+from spectui.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, Failure, explain
 
 COMMANDS: dict[str, str] = {
     "demo": "two simulated servers and the screen; --headless compares them",
@@ -75,11 +75,6 @@ def run_command_line(argv: Sequence[str]) -> int:
     wants_json = "--json" in argv
     try:
         return _dispatch(list(argv))
-    except Failure as failure:
-        sys.stderr.write(f"spectui: {failure}\n")
-        if wants_json:
-            print(json.dumps({"error": str(failure), "exit_code": failure.code}))
-        return failure.code
     except KeyboardInterrupt:
         sys.stderr.write("spectui: interrupted\n")
         return EXIT_INTERRUPTED
@@ -88,9 +83,7 @@ def run_command_line(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
     except Exception as error:
-        from spectui.cli.failure import explain
-
-        failure = explain(error)
+        failure = error if isinstance(error, Failure) else explain(error)
         sys.stderr.write(f"spectui: {failure}\n")
         if wants_json:
             print(json.dumps({"error": str(failure), "exit_code": failure.code}))

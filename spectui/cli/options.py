@@ -51,7 +51,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def add_run_options(parser: argparse.ArgumentParser, *, default_pass: str | None = "warm") -> None:
+def add_run_options(parser: argparse.ArgumentParser, *, first: str | None = "warm") -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--workload", metavar="W", help="a built-in workload; spectui run --help lists them")
     source.add_argument("--file", type=Path, metavar="F.jsonl", help="prompts, chats or ShareGPT, one JSON a line")
@@ -59,7 +59,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, default_pass: str | None
         "--pass",
         dest="pass_name",
         choices=("cold", "warm", "both"),
-        default=default_pass,
+        default=first,
         help="cold: flush, measure. warm: flush, feed, measure. Only NGRAM needs the flush",
     )
     parser.add_argument("--concurrency", type=numbers, default=(1,), metavar="N[,N…]", help="requests at a time (1)")

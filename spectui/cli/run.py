@@ -7,8 +7,8 @@ import json
 import sys
 
 from spectui.cli import options, progress, tables
-from spectui.cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_REACHABLE, Failure
-from spectui.core.result import RunResult, run_json
+from spectui.cli.failure import Failure
+from spectui.core.result import run_json
 
 EXAMPLES = """examples:
   spectui run http://127.0.0.1:30000 --workload json --pass both --flush
@@ -44,14 +44,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         tables.print_run(result)
         print(f"\nkept in {handle.folder}")
-    return exit_code(result)
-
-
-def exit_code(result: RunResult) -> int:
-    """0 measured, 1 failed, 3 not reachable, 130 interrupted; a reason goes to stderr."""
-    if result.status == "complete":
-        return 0
-    sys.stderr.write(f"spectui: {result.reason or 'the run ended without a reason'}\n")
-    if result.status == "interrupted":
-        return EXIT_INTERRUPTED
-    return EXIT_NOT_REACHABLE if result.exit_code == EXIT_NOT_REACHABLE else EXIT_FAILED
+    code = running.exit_code(handle, result)
+    if code:
+        sys.stderr.write(f"spectui: {result.reason or 'the run ended without a reason'}\n")
+    return code

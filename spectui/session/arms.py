@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from spectui.core.spec import ArmSpec
 from spectui.session import SessionError
 from spectui.store import locations
+
+if TYPE_CHECKING:
+    from spectui.hosts.records import ServerRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,9 @@ def resolve(text: str) -> Target:
     run = _run_folder(text)
     if run is not None:
         return Target(text, run=run)
-    from spectui.hosts import records
+    from spectui.hosts import servers
 
-    for record in records.records():
+    for record in servers.records():
         if record.name == text:
             return Target(text, url=record.url, server=record.name)
     from spectui.store import profiles
@@ -93,10 +97,10 @@ def arm_spec(
     )
 
 
-def _managed(url: str):  # type: ignore[no-untyped-def]
-    from spectui.hosts import records
+def _managed(url: str) -> ServerRecord | None:
+    from spectui.hosts import records, servers
 
-    return next((r for r in records.records() if r.url == url and records.alive(r)), None)
+    return next((r for r in servers.records() if r.url == url and records.alive(r)), None)
 
 
 def resolve_key(reference: str) -> str:

@@ -186,6 +186,16 @@ def result_of(folder: Path) -> RunResult:
     return fold(journal.read(path))
 
 
+def exit_code(handle: RunHandle, result: RunResult) -> int:
+    """0 measured, 1 failed, 3 not reachable, 130 interrupted: the runner's own code where it is our child."""
+    child = _children.get(handle.pid)
+    if child is not None:
+        code = child.wait()
+        if code in (0, 1, 3, 130):
+            return code
+    return {"complete": 0, "interrupted": 130}.get(result.status, 1)
+
+
 def stop(handle: RunHandle, patience_s: float = 10.0) -> None:
     """Ends a run early; what it measured is kept. Only the process that the record proves is signalled."""
     for number in (signal.SIGTERM, signal.SIGKILL):
