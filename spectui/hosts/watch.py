@@ -115,9 +115,9 @@ class ServerWatch:
         except Exception:  # whatever the reason, it does not serve yet; the log tells why
             self._asked_at = self._clock()
             return
-        # A server found ready long after its start was ready when its log said so.
-        said = self.log.ready_s
-        self._ready_at = said if said is not None and said >= self.record.when - 2 else self._clock()
+        # The log tells whole seconds; it is needed only where the server was found ready long after its start.
+        at, said = self._clock(), self.log.ready_s
+        self._ready_at = said if said is not None and self.record.when <= said < at - 5 else at
         seconds = {p.name: p.seconds for p in self.log.phases if p.seconds is not None and p.name != "ready"}
         if seconds:
             timings.remember(self.record, seconds, self._folder)
