@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spectui.core.ngram import NgramRequest, NgramSettings, NgramStore
+from spectui.core.ngram import NgramSettings
+from spectui.predict.replay_grid import run_grid
 from spectui.predict.replay_source import Pair, ReplaySourceError, Source, load
 
 __all__ = [
@@ -128,13 +129,21 @@ def replay(
     for name, pairs in source.workloads.items():
         before = _fed_before(source, name, mode)
         jobs[name] = ([*before, *pairs], len(before))
-    found: list[dict[str, Sequence[RequestReplay]]] = [
-        {name: plain_replay(pairs, settings)[fed:] for name, (pairs, fed) in jobs.items()} for settings in grid
+    found = run_grid({name: pairs for name, (pairs, _) in jobs.items()}, grid, processes)
+    results = [
+        {
+            name: [
+                RequestReplay(sum(counts), len(pair.output_ids), tuple(counts))
+                for pair, counts in zip(pairs[fed:], histograms[name][fed:], strict=True)
+            ]
+            for name, (pairs, fed) in jobs.items()
+        }
+        for histograms in found
     ]
     said_mode = mode or ("primed" if any(source.primers.values()) else "cold")
     return [
-        SettingReplay(settings, said_mode, results, _reasons(source, settings))
-        for settings, results in zip(grid, found, strict=True)
+        SettingReplay(settings, said_mode, requests, _reasons(source, settings))
+        for settings, requests in zip(grid, results, strict=True)
     ]
 
 
@@ -147,30 +156,6 @@ def _fed_before(source: Source, name: str, mode: str | None) -> Sequence[Pair]:
     if mode == "primed" and not primer:
         raise ValueError(f"nothing was recorded to prime {name!r} with; replay it cold or warm")
     return primer
-
-
-def plain_replay(pairs: Sequence[Pair], settings: NgramSettings) -> list[RequestReplay]:
-    """One setting, request after request through :class:`NgramStore`: the reference, exact and slow."""
-    store = NgramStore(settings)
-    return [_through_store(store, pair) for pair in pairs]
-
-
-def _through_store(store: NgramStore, pair: Pair) -> RequestReplay:
-    output = pair.output_ids
-    width = store.settings.num_draft_tokens
-    histogram = [0] * width
-    steps = 0
-    if output:
-        request = NgramRequest(store, pair.prompt_ids, output[0])
-        place = 1
-        while place < len(output):
-            accepted = request.draft().accepted(output[place : place + width])
-            histogram[accepted] += 1
-            steps += 1
-            request.commit(output[place : place + accepted + 1])
-            place += accepted + 1
-        request.finish()
-    return RequestReplay(steps, len(output), tuple(histogram))
 
 
 def _reasons(source: Source, settings: NgramSettings) -> tuple[str, ...]:

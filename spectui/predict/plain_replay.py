@@ -1,0 +1,30 @@
+"""One setting, request after request through the store itself: the reference, exact and slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spectui.core.ngram import NgramRequest, NgramSettings, NgramStore
+from spectui.predict.replay_source import Pair
+
+
+def plain_histograms(pairs: Sequence[Pair], settings: NgramSettings) -> list[list[int]]:
+    """For each request h[k]: verify steps that accepted exactly k drafts. The store is empty before the first."""
+    store = NgramStore(settings)
+    return [_through_store(store, pair) for pair in pairs]
+
+
+def _through_store(store: NgramStore, pair: Pair) -> list[int]:
+    output = pair.output_ids
+    width = store.settings.num_draft_tokens
+    histogram = [0] * width
+    if output:
+        request = NgramRequest(store, pair.prompt_ids, output[0])
+        place = 1
+        while place < len(output):
+            accepted = request.draft().accepted(output[place : place + width])
+            histogram[accepted] += 1
+            request.commit(output[place : place + accepted + 1])
+            place += accepted + 1
+        request.finish()
+    return histogram
