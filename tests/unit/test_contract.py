@@ -64,7 +64,11 @@ def test_ngram_window_flags_and_trie_depth_exclude_each_other() -> None:
 
 @pytest.mark.parametrize(
     ("version", "flag"),
-    [("0.5.5", "--stream-output"), ("0.5.10", "--incremental-streaming-output"), ("0.5.23", "--incremental-streaming-output")],
+    [
+        ("0.5.5", "--stream-output"),
+        ("0.5.10", "--incremental-streaming-output"),
+        ("0.5.23", "--incremental-streaming-output"),
+    ],
 )
 def test_streaming_flag_was_renamed(version: str, flag: str) -> None:
     assert contract_for(version).flag("incremental_streaming") == flag
@@ -94,7 +98,10 @@ def test_arguments_leave_out_what_is_unset_and_name_what_is_not_known() -> None:
 def test_graphs_are_switched_off_by_a_value_in_the_newest() -> None:
     assert contract_for("0.5.15").arguments("none", {"disable_cuda_graph": True}).arguments == ("--disable-cuda-graph",)
     newest = contract_for("0.5.23")
-    assert newest.arguments("none", {"disable_cuda_graph": True}).arguments == ("--cuda-graph-backend-decode", "disabled")
+    assert newest.arguments("none", {"disable_cuda_graph": True}).arguments == (
+        "--cuda-graph-backend-decode",
+        "disabled",
+    )
     assert newest.settings_of({"cuda_graph_backend_decode": "disabled"}, spec=False)["disable_cuda_graph"] is True
     assert newest.settings_of({"cuda_graph_backend_decode": "full"}, spec=False)["disable_cuda_graph"] is False
 
@@ -122,7 +129,9 @@ def test_key_levels() -> None:
 
 
 def test_fc26_accept_rate_has_three_meanings_by_version() -> None:
-    meanings = [contract_for(version).accept_rate_meaning for version in ("0.5.5", "0.5.10", "0.5.12", "0.5.15", "0.5.23")]
+    meanings = [
+        contract_for(version).accept_rate_meaning for version in ("0.5.5", "0.5.10", "0.5.12", "0.5.15", "0.5.23")
+    ]
     assert len(set(meanings)) == 3
     assert meanings[2] == meanings[3] == meanings[4]
 

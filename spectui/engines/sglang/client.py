@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from spectui.engines.sglang.answers import (
+    CorpusOutcome,
+    FlushOutcome,
+    GeneratedToken,
+    Load,
+    StateOutcome,
+    read_loads,
+    same,
+    whole,
+)
 from spectui.engines.sglang.connection import Answer, Connection, words_of
-from spectui.engines.sglang.contract import contract_for
 from spectui.engines.sglang.errors import Broken, EngineError, NotReachable, NotSglang, NotThere, Refused, TimedOut
 from spectui.engines.sglang.info import ServerInfo, looks_like_sglang, read_info, unreadable_info
 from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable, parse_metrics
@@ -20,66 +28,6 @@ from spectui.engines.sglang.routes import ADDRESSES
 
 INFO_EVERY_S = 5.0
 """An info call interrupts every scheduler and, under its old name, logs a line: never polled faster than this."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlushOutcome:
-    flushed: bool
-    attempts: int
-    status: int | None
-    reason: str
-    """Empty when flushed."""
-
-    @property
-    def state(self) -> str:
-        """flushed, needs_admin_key or unknown (the cache holds nobody knows what)."""
-        if self.flushed:
-            return "flushed"
-        return "needs_admin_key" if self.status in (401, 403) else "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratedToken:
-    """Proof that a server serves."""
-
-    text: str
-    tokens: int
-    seconds: float
-    meta_info: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Requests at one data-parallel rank now."""
-
-    rank: int
-    running: int | None
-    waiting: int | None
-    tokens: int | None
-    """Tokens held in the KV cache."""
-    throughput: float | None = None
-    accept_length: float | None = None
-    """Lifetime average; works without --enable-metrics."""
-
-
-@dataclass(frozen=True, slots=True)
-class StateOutcome:
-    """What became of a hot change, by reading it back."""
-
-    applied: bool | None
-    """None: the server does not show the value, so nobody can say."""
-    asked: dict[str, Any]
-    in_force: dict[str, Any]
-    status: int | None
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusOutcome:
-    ok: bool
-    corpus_id: str
-    message: str
-    tokens: int | None = None
 
 
 class SglangClient:
@@ -183,7 +131,7 @@ class SglangClient:
             return None
         rows = listed.get("data") if isinstance(listed, dict) else None
         first = rows[0] if isinstance(rows, list) and rows else None
-        return _whole(first.get("max_model_len")) if isinstance(first, dict) else None
+        return whole(first.get("max_model_len")) if isinstance(first, dict) else None
 
     def _model_if_sglang(self) -> dict[str, Any] | None:
         try:
@@ -413,7 +361,7 @@ class SglangClient:
             if not seen:
                 applied = None if applied else applied
                 continue
-            differing = [entry for entry in seen if not _same(entry, value)]
+            differing = [entry for entry in seen if not same(entry, value)]
             in_force[key] = differing[0] if differing else seen[0]
             if differing:
                 applied = False
@@ -474,52 +422,6 @@ class SglangClient:
         )
 
 
-def _same(seen: object, asked: object) -> bool:
-    if isinstance(seen, int | float) and isinstance(asked, int | float):
-        return abs(seen - asked) < 1e-9
-    return seen == asked
-
-
-def _whole(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value == value else None
-
-
-def read_loads(body: object) -> list[Load] | None:
-    """Load answers of all versions: 0.4.9's single number, /get_load's list, and /v1/loads."""
-    if isinstance(body, Mapping) and "loads" not in body:
-        tokens = _whole(body.get("load"))
-        return None if tokens is None else [Load(0, None, None, tokens)]
-    rows = body.get("loads") if isinstance(body, Mapping) else body
-    if not isinstance(rows, list):
-        return None
-    found: list[Load] = []
-    for index, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            continue
-        waiting = _whole(row.get("num_waiting_reqs"))
-        running = _whole(row.get("num_running_reqs"))
-        everyone = _whole(row.get("num_reqs"))
-        if running is None and everyone is not None:
-            # /get_load counts waiting requests among num_reqs.
-            running = max(everyone - (waiting or 0), 0)
-        spec = row.get("speculative")
-        length = spec.get("accept_length") if isinstance(spec, Mapping) else None
-        rate = row.get("gen_throughput")
-        rank = _whole(row.get("dp_rank"))
-        tokens = _whole(row.get("num_used_tokens", row.get("num_tokens")))
-        found.append(
-            Load(
-                index if rank is None else rank,
-                running,
-                waiting,
-                tokens,
-                float(rate) if isinstance(rate, int | float) else None,
-                float(length) if isinstance(length, int | float) and length else None,
-            )
-        )
-    return found
-
-
 __all__ = [
     "CorpusOutcome",
     "FlushOutcome",
@@ -527,6 +429,5 @@ __all__ = [
     "Load",
     "SglangClient",
     "StateOutcome",
-    "contract_for",
     "read_loads",
 ]

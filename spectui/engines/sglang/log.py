@@ -7,47 +7,18 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from spectui.engines.sglang.batchlines import DecodeLine, Line, PrefillLine, clean, read_batch, read_line
-from spectui.engines.sglang.failure import Evidence, ExceptionRecord, Failure, classify
+from spectui.engines.sglang.batchlines import DecodeLine, PrefillLine, clean, read_batch, read_line
+from spectui.engines.sglang.failure import Evidence, Failure, classify
+from spectui.engines.sglang.startphases import PHASES, Event, Phase, StartPhases
+from spectui.engines.sglang.tracebacks import Tracebacks
 
 SILENCE_LIMIT_S = 300.0
 NEVER_ACCEPTED = 1.05
 NEVER_ACCEPTED_STEPS = 120
 KEPT_DECODE_LINES = 4096
 _MAX_LINE = 1 << 20
-
-PHASES = (
-    "start",
-    "distributed set-up",
-    "weights",
-    "draft weights",
-    "memory pool",
-    "compile",
-    "graph capture",
-    "draft graph capture",
-    "warm-up",
-    "ready",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """One stage of a start. Times are those of the log's prefix (epoch seconds), else of ``feed``'s ``at``."""
-
-    name: str
-    begin_s: float | None
-    end_s: float | None = None
-    progress: tuple[int, int] | None = None
-    """(i, n) of shards, kernels or batch sizes."""
-    detail: str = ""
-
-    @property
-    def seconds(self) -> float | None:
-        if self.begin_s is None or self.end_s is None:
-            return None
-        return max(self.end_s - self.begin_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +28,6 @@ class Note:
     key: str
     text: str
     time_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    kind: str
-    """state, phase, progress, decode, prefill, note or exception."""
-    time_s: float | None
-    text: str
-    value: object = None
-    """The Phase, DecodeLine, PrefillLine, Note … that it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +50,6 @@ _NOTES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("cache_flushed", re.compile(r"Cache flushed successfully")),
     ("simulated_acceptance", re.compile(r"SIMULATE_ACC_LEN")),
 )
-_CAPTURE = re.compile(
-    r"Capture (?:(?P<name>.{1,60}?) )?(?:cuda |cpu |npu |musa |xpu |hip )?graph (?P<edge>begin|end)\b", re.IGNORECASE
-)
-_SIZES = re.compile(r"\bbs=\[([\d, ]{1,4000})\]")
-_BAR = re.compile(r"(\d+)/(\d+) \[")
-_COMPILING = re.compile(r"\bcompil(?:e|es|ing|ation)\b|\bautotun\w+|DeepGEMM|\bJIT\b|\bninja\b|\bnvcc\b", re.IGNORECASE)
-_OF = re.compile(r"\b(\d+) ?/ ?(\d+)\b")
-_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?=[A-Za-z_])\w*(?:Error|Exception|Interrupt|Exit|Failure)\b(?::.*)?$")
-_IN_TRACE = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?::.*)?$")
-_CHAIN = ("During handling of the above", "The above exception was")
-_STRONG = re.compile(
-    r"^(?:\w+: +)?(?:.{0,60}Not enough memory\. Please|.{0,80}graph failed:|(?:\w+\.)*OutOfMemoryError"
-    r"|.{0,60}CUDA out of memory)"
-)
 _FATAL = re.compile(
     r"Received sigquit from a child process|SIGQUIT received|Initialization failed\. warmup error|hit an exception"
     r"|died during initialization|Subprocess \S+ \(pid=\d+\) crashed|error while attempting to bind"
@@ -122,24 +69,6 @@ _STUCK_HINTS = {
 }
 
 
-class _Trace:
-    """A traceback being read."""
-
-    def __init__(self, origin: str, phase: str) -> None:
-        self.origin = origin
-        self.phase = phase
-        self.exception = ""
-        self.frames: list[str] = []
-        self.tail: list[str] = []
-
-    def record(self) -> ExceptionRecord | None:
-        if not self.exception:
-            return None
-        last = [frame for frame in self.frames if frame.lstrip().startswith("File ")][-1:]
-        context = (*last, self.exception, *self.tail[:8])
-        return ExceptionRecord(self.origin, self.exception, context, "\n".join(self.frames[-200:]), self.phase)
-
-
 class LogReader:
     """State of one server as its log tells it. ``decode_log_interval`` where known; else as the log says, else 40."""
 
@@ -152,15 +81,13 @@ class LogReader:
         self.state = "loading"
         """loading, http-up, ready, stopping, stopped or failed."""
         self.states: list[str] = ["loading"]
-        self.phases: list[Phase] = []
+        self._start = StartPhases()
         self.notes: list[Note] = []
         self.decode_lines: deque[DecodeLine] = deque(maxlen=KEPT_DECODE_LINES)
         self.prefill_lines: deque[PrefillLine] = deque(maxlen=KEPT_DECODE_LINES)
         self.windows = 0
         self.windows_without_graph = 0
         self.first_running_without_graph: int | None = None
-        self.captured_limit: int | None = None
-        """Largest batch that a decode or verify graph was captured for."""
         self.last_sign_s: float | None = None
         """``at`` of the last text that came."""
         self.ready_s: float | None = None
@@ -168,10 +95,7 @@ class LogReader:
         self.exit_code: int | None = None
         self._last_s: float | None = None
         self._prefixed = False
-        self._provisional = False
-        self._ended_marker_s: float | None = None
-        self._trace: _Trace | None = None
-        self._records: list[ExceptionRecord] = []
+        self._tracebacks = Tracebacks()
         self._fatal: list[str] = []
         self._tail: deque[str] = deque(maxlen=12)
         self._previous = ""
@@ -180,7 +104,6 @@ class LogReader:
         self._low_windows: dict[int, int] = {}
         self._draft_path: str | None = None
         self._model_path: str | None = None
-        self._weights_done = False
         self._idle = True
 
     # -- feeding
@@ -218,28 +141,29 @@ class LogReader:
     # -- answers
 
     @property
+    def phases(self) -> list[Phase]:
+        """Stages of the start so far, in order."""
+        return self._start.phases
+
+    @property
+    def captured_limit(self) -> int | None:
+        """Largest batch that a decode or verify graph was captured for."""
+        return self._start.captured_limit
+
+    @property
     def phase(self) -> Phase | None:
         return self.phases[-1] if self.phases else None
-
-    def _phase_name(self) -> str:
-        """The phase to blame: a warm-up that is only presumed is still the work on graphs before it."""
-        if self._provisional and len(self.phases) > 1 and self.phases[-1].name == "warm-up":
-            return self.phases[-2].name
-        return self.phases[-1].name if self.phases else ""
 
     @property
     def failure(self) -> Failure | None:
         """Why it failed; None unless the state is *failed*."""
         if self.state != "failed":
             return None
-        records = list(self._records)
-        if self._trace is not None and self._trace.origin != "http" and (open_one := self._trace.record()):
-            records.append(open_one)
         return classify(
             Evidence(
-                tuple(records),
+                self._tracebacks.records,
                 tuple(self._fatal[:12]),
-                self._phase_name(),
+                self._start.name,
                 self._was_ready or self.windows > 0,
                 self.fraction,
                 self._draft_path,
@@ -311,7 +235,14 @@ class LogReader:
         message = line.message
         if "mem_fraction_static=" in message and (found := _FRACTION.search(message)):
             self.fraction = _float(found[1])
-        if self._read_trace(line, text, now, events):
+        read = self._tracebacks.read(line, self._previous, self._start.name)
+        if read.exception:
+            events.append(Event("exception", now, read.exception))
+        if read.strong:
+            self._become("failed", now, events)
+        if read.announces:
+            self._fatal_line(message, now, events)
+        if read.consumed:
             return
         if not message.startswith("server_args"):
             self._tail.append(text[:400])
@@ -332,56 +263,6 @@ class LogReader:
                     events.append(Event("note", now, note.text, note))
         self._previous = message
 
-    def _read_trace(self, line: Line, text: str, now: float | None, events: list[Event]) -> bool:
-        """Follow tracebacks; True when the line belonged to one and to nothing else."""
-        message = line.message
-        opens = "Traceback (most recent call last):" in message
-        if self._trace is not None:
-            trace = self._trace
-            if line.time_s is None and not message.startswith(("INFO:", "ERROR:", "WARNING:")):
-                if opens or message.startswith(_CHAIN):
-                    return True
-                if message[:1].isspace():
-                    trace.frames.append(message[:400])
-                    return True
-                bare = not trace.tail and _IN_TRACE.match(message) is not None and trace.frames
-                if _EXCEPTION.match(message) or (bare and not trace.exception):
-                    trace.exception = message.strip()[:1000]
-                    trace.tail = []
-                    events.append(Event("exception", now, trace.exception))
-                    return True
-                if trace.exception and not _progress_bar(message) and len(trace.tail) < 20:
-                    trace.tail.append(message[:400])
-                    if not _FATAL.search(message):
-                        return True
-            self._close_trace()
-        if opens:
-            if "hit an exception" in message:
-                origin = "scheduler"
-            elif "warmup error" in message:
-                origin = "warm-up"
-            elif "ASGI" in self._previous or "[http_server]" in message:
-                origin = "http"
-            else:
-                origin = "main"
-            self._trace = _Trace(origin, self._phase_name())
-            if origin == "http":
-                return True
-            self._fatal_line(message, now, events)
-            return True
-        if _EXCEPTION.match(message) and ":" in message:
-            self._records.append(ExceptionRecord("alone", message[:1000], (message[:1000],), "", self._phase_name()))
-            events.append(Event("exception", now, message[:1000]))
-            if _STRONG.match(message):
-                self._become("failed", now, events)
-            return True
-        return False
-
-    def _close_trace(self) -> None:
-        trace, self._trace = self._trace, None
-        if trace is not None and trace.origin != "http" and len(self._records) < 64 and (record := trace.record()):
-            self._records.append(record)
-
     def _fatal_line(self, message: str, now: float | None, events: list[Event]) -> None:
         if self.state == "stopping":
             return
@@ -396,10 +277,10 @@ class LogReader:
     def _settings(self, message: str) -> None:
         if not message.startswith("server_args=ServerArgs("):
             return
-        if self.state in ("ready", "failed", "stopping"):
-            fraction, rest = self.fraction, self._rest
+        if self.state in ("ready", "failed", "stopping", "stopped"):
+            kept = self.fraction, self.last_sign_s, self._last_s, self._prefixed
             self._reset()  # the same file, a new start
-            self.fraction, self._rest = fraction, rest
+            self.fraction, self.last_sign_s, self._last_s, self._prefixed = kept
         if (interval := _INTERVAL.search(message)) and 0 < len(interval[1]) < 7:
             self._interval = int(interval[1]) or None
         if found := _MODEL.search(message):
@@ -430,112 +311,29 @@ class LogReader:
             self._become("ready", now, events)
         events.append(Event("decode", now, "", batch))
 
-    # -- phases
-
     def _progress(self, message: str, now: float | None, events: list[Event]) -> None:
-        if message.startswith("server_args="):
-            if not self.phases and self.state == "loading":
-                self._begin("start", now, events)
-        elif "Init torch distributed begin" in message:
-            if not self._weights_done:
-                self._begin("distributed set-up", now, events)
-        elif "Load weight begin" in message:
-            self._begin("draft weights" if self._weights_done else "weights", now, events)
-        elif "Load weight end" in message:
-            self._weights_done = True
-            self._finish(now, "memory pool", events)
-        elif "KV Cache is allocated" in message or ("KV Cache" in message and "VA upper bound" in message):
-            if not (self.phases and self.phases[-1].name == "memory pool"):
-                self._begin("memory pool", now, events)
-            self._provisional = False
-        elif "Memory pool end" in message:
-            self._provisional = False
-            self._finish(now, None, events)
-        elif found := _CAPTURE.search(message):
-            self._capture(found, message, now, events)
+        if "fired up and ready to roll" in message:
+            if self.state != "stopping":
+                self._final, self._was_ready, self.ready_s = False, True, now
+                self._fatal.clear()
+                self._tracebacks.clear()
+                events += self._start.ready(now)
+                self._become("ready", now, events)
         elif "Uvicorn running on" in message or "Application startup complete" in message:
             if self.state == "loading":
                 self._become("http-up", now, events)
-                self._begin("warm-up", now, events)
-        elif "fired up and ready to roll" in message:
-            self._ready(now, events)
-        elif (bar := _BAR.search(message)) and self.phases:
-            self._tick(int(bar[1][:9]), int(bar[2][:9]), now, events)
-        elif self.state == "loading" and self._weights_done and len(message) < 400 and _COMPILING.search(message):
-            self._compile(message, now, events)
-
-    def _capture(self, found: re.Match[str], message: str, now: float | None, events: list[Event]) -> None:
-        name = (found["name"] or "").lower()
-        draft = "draft" in name
-        if found["edge"].lower() == "end":
-            self._finish(now, "warm-up", events)
-            return
-        sizes = _SIZES.search(message)
-        if sizes and not draft and "prefill" not in name and "piecewise" not in name:
-            numbers = [int(size[:9]) for size in sizes[1].replace(" ", "").split(",") if size]
-            self.captured_limit = max(numbers, default=self.captured_limit)
-        self._begin("draft graph capture" if draft else "graph capture", now, events, detail=found["name"] or "")
-
-    def _compile(self, message: str, now: float | None, events: list[Event]) -> None:
-        if not self.phases or self.phases[-1].name != "compile":
-            begin = self._ended_marker_s if self._ended_marker_s is not None else now
-            if self._provisional:
-                self.phases.pop()
-                self._provisional = False
-            self._begin("compile", begin, events)
-        if found := _OF.search(message):
-            self._tick(int(found[1][:9]), int(found[2][:9]), now, events)
-
-    def _begin(self, name: str, now: float | None, events: list[Event], *, detail: str = "") -> None:
-        if self._provisional and self.phases:
-            self.phases.pop()
-            self._provisional = False
-        last = self.phases[-1] if self.phases else None
-        self._ended_marker_s = None
-        if last is not None and last.name == name:
-            self.phases[-1] = replace(last, end_s=None, progress=None, detail=detail or last.detail)
-            return
-        if last is not None and last.end_s is None:
-            self.phases[-1] = replace(last, end_s=now)
-        self.phases.append(Phase(name, now, detail=detail))
-        events.append(Event("phase", now, name, self.phases[-1]))
-        if self.state == "failed":
-            self._alive(now, events)
-
-    def _finish(self, now: float | None, then: str | None, events: list[Event]) -> None:
-        """The open phase has ended; ``then`` is what is likely to follow, taken back when something else does."""
-        if self.phases and self.phases[-1].end_s is None:
-            self.phases[-1] = replace(self.phases[-1], end_s=now)
-        self._ended_marker_s = now
-        if then is not None and (not self.phases or self.phases[-1].name != then):
-            self.phases.append(Phase(then, now))
-            self._provisional = True
-            events.append(Event("phase", now, then, self.phases[-1]))
-
-    def _tick(self, done: int, of: int, now: float | None, events: list[Event]) -> None:
-        if not self.phases or of <= 0 or done > of or self.state not in ("loading", "http-up"):
-            return
-        self.phases[-1] = replace(self.phases[-1], progress=(done, of))
-        events.append(Event("progress", now, f"{done}/{of}", self.phases[-1]))
-
-    def _ready(self, now: float | None, events: list[Event]) -> None:
-        self._provisional = False
-        if self.phases and self.phases[-1].end_s is None:
-            self.phases[-1] = replace(self.phases[-1], end_s=now)
-        if self.state == "stopping":
-            return
-        self._final = False
-        self.ready_s = now
-        self._was_ready = True
-        self.phases.append(Phase("ready", now, now))
-        events.append(Event("phase", now, "ready", self.phases[-1]))
-        self._become("ready", now, events)
+                events += self._start.http_up(now)
+        elif self.state in ("loading", "http-up", "failed"):
+            moved = self._start.read(message, now, loading=self.state != "http-up")
+            events += moved
+            if any(event.kind == "phase" for event in moved):
+                self._alive(now, events)
 
     def _alive(self, now: float | None, events: list[Event]) -> None:
         """Work goes on after something that looked fatal: it was not."""
         if self.state == "failed" and not self._final and not self._fatal:
             back = "ready" if self._was_ready else "http-up" if "http-up" in self.states else "loading"
-            self._records.clear()
+            self._tracebacks.clear()
             self._become(back, now, events)
 
     def _become(self, state: str, now: float | None, events: list[Event]) -> None:
@@ -553,8 +351,7 @@ def _float(text: str) -> float | None:
         return None
 
 
-def _progress_bar(message: str) -> bool:
-    return "it/s]" in message or "s/it]" in message or "?it" in message
+__all__ = ["PHASES", "Event", "LogReader", "Note", "Phase", "Stuck", "read_log"]
 
 
 def read_log(text: str, *, exit_code: int | None = None, ended: bool = False) -> LogReader:
