@@ -11,6 +11,22 @@ EXIT_NOT_REACHABLE = 3
 EXIT_INTERRUPTED = 130
 
 
+_CODES = {
+    "NotReachable": EXIT_NOT_REACHABLE,
+    "StillStarting": EXIT_NOT_REACHABLE,
+    "EngineError": EXIT_FAILED,
+    "LaunchError": EXIT_FAILED,
+    "MissingSecret": EXIT_USAGE,
+    "ProfileError": EXIT_USAGE,
+    "ProfileConflict": EXIT_FAILED,
+    "WorkloadError": EXIT_USAGE,
+    "ReplaySourceError": EXIT_USAGE,
+    "NgramSettingsError": EXIT_USAGE,
+    "TemplateError": EXIT_USAGE,
+}
+"""By class name, so that a failing command imports nothing more than it already has."""
+
+
 class Failure(Exception):
     """What is wrong, where, and what to do next; ``code`` is the exit code."""
 
@@ -24,6 +40,9 @@ def explain(error: BaseException) -> Failure:
     code = getattr(error, "exit_code", None)
     if isinstance(code, int):
         return Failure(str(error), code)
+    for kind in type(error).__mro__:
+        if kind.__name__ in _CODES and kind.__module__.startswith("spectui."):
+            return Failure(str(error), _CODES[kind.__name__])
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return Failure(f"{where}{error.strerror}")

@@ -51,8 +51,8 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def add_run_options(parser: argparse.ArgumentParser, *, first: str | None = "warm") -> None:
-    source = parser.add_mutually_exclusive_group(required=True)
+def add_run_options(parser: argparse.ArgumentParser, *, first: str | None = "warm", needed: bool = True) -> None:
+    source = parser.add_mutually_exclusive_group(required=needed)
     source.add_argument("--workload", metavar="W", help="a built-in workload; spectui run --help lists them")
     source.add_argument("--file", type=Path, metavar="F.jsonl", help="prompts, chats or ShareGPT, one JSON a line")
     parser.add_argument(

@@ -6,6 +6,7 @@ from typing import Any
 
 from spectui.cli import shown
 from spectui.core.result import RunResult
+from spectui.core.safe import safe_text
 
 _SPREADS = (("TTFT p50 · p99", "ttft_ms"), ("TPOT p50 · p99", "tpot_ms"), ("chunk gap p50 · p99", "chunk_gap_ms"))
 
@@ -19,7 +20,7 @@ def print_run(result: RunResult) -> None:
         head = result.arm(arm)
         simulated = " · simulated" if head.get("simulated") else ""
         print(
-            shown.safe_text(
+            safe_text(
                 f"{arm}  {head.get('url')}  SGLang {head.get('version')}{simulated}  {head.get('algorithm')}  "
                 f"{head.get('model')}  route {head.get('route')}",
                 300,
@@ -32,12 +33,12 @@ def print_run(result: RunResult) -> None:
         state = p.get("proposer") or {}
         name = f"{p['arm']} {p['pass']} ×{p['concurrency']}"
         if state.get("detail"):
-            print(shown.safe_text(f"\n{name}: proposer {state.get('name')} – {state.get('detail')}", 600))
+            print(safe_text(f"\n{name}: proposer {state.get('name')} – {state.get('detail')}", 600))
         for identity in p.get("identities") or ():
             if identity["state"] == "broken":
-                print(shown.safe_text(f"{name}: identity broken: {identity['name']}: {identity['detail']}", 600))
+                print(safe_text(f"{name}: identity broken: {identity['name']}: {identity['detail']}", 600))
     for mark in result.marks:
-        print(shown.safe_text(f"mark {mark.get('arm') or ''} {mark.get('name')}: {mark.get('detail')}", 600))
+        print(safe_text(f"mark {mark.get('arm') or ''} {mark.get('name')}: {mark.get('detail')}", 600))
 
 
 def _rows(passes: list[dict[str, Any]]) -> Any:

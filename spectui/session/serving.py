@@ -88,7 +88,7 @@ def prepare(
         argv=tuple(argv),
         host=profile.server.host,
         port=wanted,
-        log_path=str(locations.logs_dir() / f"{name or profile.name}.log"),
+        log_path=str(locations.logs_dir() / f"{name or profile.name}-{time.strftime('%Y%m%d-%H%M%S')}.log"),
         env=dict(profile.server.env),
         cwd=profile.server.cwd,
         gpus=gpus,
