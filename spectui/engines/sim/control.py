@@ -226,10 +226,15 @@ def pause(server: SimServer, exchange: Exchange) -> None:
         mode = str(exchange.json().get("mode", "abort"))
     if mode == "abort":
         server.scheduler.abort_matching("", True)
-    server.scheduler.paused = True
-    if since(0, 5, 15):
+    server.spawn(_pause(server, exchange))
+
+
+async def _pause(server: SimServer, exchange: Exchange) -> None:
+    await server.scheduler.pause()
+    if server.launch.sim.dialect.since(0, 5, 15):
         server.scheduler.last_throughput = 0.0
-    exchange.answer(200, {"message": "Generation paused successfully.", "status": "ok"})
+    if not exchange.done:
+        exchange.answer(200, {"message": "Generation paused successfully.", "status": "ok"})
 
 
 def resume(server: SimServer, exchange: Exchange) -> None:

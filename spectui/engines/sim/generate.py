@@ -86,9 +86,14 @@ def _inputs(server: SimServer, body: dict[str, Any]) -> tuple[list[list[int]], b
 
 def check_length(server: SimServer, ids: list[int]) -> None:
     """Raises Refused for a prompt that the context has no room for."""
-    longest = server.launch.context_length
-    if len(ids) >= longest:
-        raise Refused(f"The input ({len(ids)} tokens) is longer than the model's context length ({longest} tokens).")
+    launch = server.launch
+    longest = launch.context_length
+    # a draft model keeps room for one tree, and the message counts it in
+    used = len(ids) + (
+        int(launch.args["speculative_num_draft_tokens"]) if launch.algorithm not in (None, "NGRAM") else 0
+    )
+    if used >= longest:
+        raise Refused(f"The input ({used} tokens) is longer than the model's context length ({longest} tokens).")
     if not ids:
         raise Refused("The input is empty.")
 

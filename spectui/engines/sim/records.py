@@ -40,14 +40,16 @@ def records(rng: Random, prompt: str) -> Iterator[str]:
     """
     data = bundled()
     low = prompt.lower()
-    schema = next((s for s in data["schemas"] if s["kind"] in low or s["kind"][:-1] + "ies" in low), None)
+    named = list(dict.fromkeys(re.findall(r'"(\w+)"', prompt)))[:10]
+    schema = {"kind": "/".join(named), "fields": named} if len(named) > 2 else None
+    schema = schema or next((s for s in data["schemas"] if s["kind"] in low or s["kind"][:-1] + "ies" in low), None)
     if schema is None:
         schema = data["schemas"][sum(map(ord, low[-40:])) % len(data["schemas"])]
     while True:
-        which = min(int(rng.expovariate(1 / 25)), 199)
+        which = min(int(rng.expovariate(1 / 150)), 599)
         fixed = Random(f"{schema['kind']}/{which}")
         row = {
-            name: _cell(name, fixed if i < len(schema["fields"]) - 1 else rng, which, data)
+            name: _cell(name, fixed if i < len(schema["fields"]) - 2 else rng, which, data)
             for i, name in enumerate(schema["fields"])
         }
         yield json.dumps(row) + "\n"

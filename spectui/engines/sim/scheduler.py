@@ -61,6 +61,7 @@ class Scheduler:
         self._cache: deque[list[int]] = deque(maxlen=_CACHED_SEQUENCES)
         self._wake = asyncio.Event()
         self._idle_waiters: list[asyncio.Future[None]] = []
+        self._rest_waiters: list[asyncio.Future[None]] = []
         self._prefill_s = time.monotonic()
 
     @property
@@ -100,6 +101,14 @@ class Scheduler:
         for request in hit:
             self.abort(request, "Aborted")
         return len(hit)
+
+    async def pause(self) -> None:
+        """Hold all tokens back, from the end of the pass that is under way; returns then."""
+        self.paused = True
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._rest_waiters.append(waiter)
+        self._wake.set()
+        await waiter
 
     def resume(self) -> None:
         self.paused = False
@@ -142,6 +151,10 @@ class Scheduler:
             while True:
                 if self.stopped or self.paused or self.idle:
                     self._wake.clear()
+                    for waiter in self._rest_waiters:
+                        if not waiter.done():
+                            waiter.set_result(None)
+                    self._rest_waiters.clear()
                     await self._wake.wait()
                     pace.restart()
                     continue
