@@ -14,6 +14,7 @@ KNOBS = (
     *knobs.THRESHOLDS,
     *knobs.ADAPTIVE,
     knobs.REJECTION_SAMPLING,
+    *knobs.DRAFT_DETAILS,
 )
 
 BRACKETS = (

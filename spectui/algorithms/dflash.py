@@ -30,7 +30,10 @@ ALGORITHM = Algorithm(
         ),
         replace(knobs.NUM_DRAFT_TOKENS, help="Follows the block size; where both are set they must be equal."),
         knobs.DRAFT_WINDOW_SIZE,
+        knobs.SINK_SIZE,
+        knobs.DOMINO_POOL,
         *knobs.THRESHOLDS,
+        *(knob for knob in knobs.DRAFT_DETAILS if knob.key not in ("multi_layer_eagle", "token_map")),
     ),
     rules=(
         rules.needs_draft("DFLASH"),

@@ -67,6 +67,7 @@ ALGORITHM = Algorithm(
             since=_FIRST,
         ),
         *knobs.THRESHOLDS,
+        *(knob for knob in knobs.DRAFT_DETAILS if knob.key not in ("multi_layer_eagle", "token_map")),
     ),
     rules=(
         Rule(

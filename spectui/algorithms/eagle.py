@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spectui.algorithms import _eagle_family as family
+from spectui.algorithms import _knobs as knobs
 from spectui.core.settings import Algorithm
 
 ALGORITHM = Algorithm(
@@ -11,7 +12,7 @@ ALGORITHM = Algorithm(
     "A small head trained on the target's last hidden states drafts a chain or a tree of tokens.",
     fits="any text like what the head was trained on, at low to middling concurrency",
     starves="a head trained for another model or as EAGLE-3; contexts longer than it was trained on",
-    knobs=family.KNOBS,
+    knobs=(*family.KNOBS, knobs.SKIP_DP_MLP_SYNC),
     rules=(*family.BUILT_IN, *family.RULES),
     brackets=family.BRACKETS,
     draft="built-in",

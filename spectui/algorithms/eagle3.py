@@ -13,7 +13,7 @@ ALGORITHM = Algorithm(
     "A small head trained on hidden states from several layers of the target drafts a chain or a tree.",
     fits="any text like what the head was trained on, at low to middling concurrency; needs no warm-up",
     starves="a head trained for another model; contexts longer than it was trained on; languages it never saw",
-    knobs=(*family.KNOBS, knobs.DRAFT_WINDOW_SIZE),
+    knobs=(*family.KNOBS, knobs.DRAFT_WINDOW_SIZE, knobs.SINK_SIZE),
     rules=(rules.needs_draft("EAGLE3"), *family.RULES),
     brackets=family.BRACKETS,
     draft="yes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spectui.algorithms import _eagle_family as family
+from spectui.algorithms import _knobs as knobs
 from spectui.core.settings import Algorithm
 
 ALGORITHM = Algorithm(
@@ -11,7 +12,7 @@ ALGORITHM = Algorithm(
     "The target's own multi-token-prediction layers draft the next tokens; the server runs them as EAGLE.",
     fits="models that ship MTP layers, at low to middling concurrency; needs no warm-up",
     starves="more steps than the layers were trained for",
-    knobs=family.KNOBS,
+    knobs=(*family.KNOBS, knobs.SKIP_DP_MLP_SYNC),
     rules=(*family.BUILT_IN, *family.RULES),
     brackets=family.BRACKETS,
     draft="built-in",

@@ -30,20 +30,22 @@ def arrange(
     *,
     port: int | None = None,
     listed: Collection[str] | None = None,
+    knobs: Collection[str] | None = None,
     more: Mapping[str, Value] | None = None,
 ) -> Arguments:
     """The server's arguments, in a fixed order, secrets still as references.
 
-    ``flags``: neutral knob -> flag of this version (``num_steps`` -> ``--speculative-num-steps``), ``algorithm`` among
-    them; what it does not have is left out. ``listed``: the flags that the target's ``--help`` lists, where it was
-    asked. ``port``: in place of the profile's. ``more``: further arguments of the server that are not set yet.
+    ``flags``: neutral key -> flag of this version (``num_steps`` -> ``--speculative-num-steps``), also for arguments of
+    the server that are spelled differently by version; a knob that it lacks is left out. ``knobs``: those that the
+    algorithm has; others are left out. ``listed``: the flags that the target's ``--help`` lists, where it was asked.
+    ``port``: in place of the profile's. ``more``: further arguments of the server, where not set yet.
     """
     server = profile.server
     words: list[str] = []
     left: list[tuple[str, str]] = []
 
     def put(name: str, flag: str, value: Any) -> None:
-        if listed is not None and flag not in listed:
+        if listed is not None and flag.partition("=")[0] not in listed:
             left.append((name, f"{flag} is not listed by this server's --help"))
         else:
             words.extend(spell(flag, value))
@@ -61,21 +63,24 @@ def arrange(
     own = {"model_path", "host", "port", "api_key", "admin_api_key"}
     if isinstance(server.args, Mapping):
         for key, value in server.args.items():
-            if key.replace("-", "_") not in own or key.replace("-", "_") not in _given(profile, used_port):
-                put(key, flag_of(key), value)
+            field = key.replace("-", "_")
+            if field not in own or field not in _given(profile, used_port):
+                put(key, flags.get(field, flag_of(key)), value)
     else:
         words.extend(server.args)
     have = set(server.arguments())
     for key, value in (more or {}).items():
         if key not in have:
-            put(key, flag_of(key), value)
+            put(key, flags.get(key, flag_of(key)), value)
     speculative = profile.speculative
     if speculative.algorithm != "none":
-        put("algorithm", flags.get("algorithm", "--speculative-algorithm"), speculative.algorithm)
+        put("algorithm", "--speculative-algorithm", speculative.algorithm)
         for key, value in speculative.knobs.items():
             if value is None:
                 continue
-            if key in flags:
+            if knobs is not None and key not in knobs:
+                left.append((key, f"is no knob of {speculative.algorithm}"))
+            elif key in flags:
                 put(key, flags[key], value)
             else:
                 left.append((key, "this version of SGLang has no such flag"))

@@ -205,6 +205,8 @@ def resolve(
         work.say("refuse", "broken", f"{algorithm.name} cannot be used: {algorithm.error}")
     _check_release(algorithm, place, work)
     present = _take_knobs(algorithm, asked, place, work)
+    if work.at.get("multi_layer_eagle"):
+        work.at["server.enable_multi_layer_eagle"] = True
     work.derive()
     for rule in algorithm.rules:
         _apply(rule, place, work)

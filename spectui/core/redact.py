@@ -20,7 +20,7 @@ _SHAPES = re.compile(
     r"|xox[abpr]-[A-Za-z0-9-]{10,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"
 )
 _HEADER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{4,}")
-_URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/:@'\"]*:[^\s/@'\"]+@")
+_URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^\s/:@'\"]*:[^\s/@'\"]+@")
 _VALUE = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s,;&'\"}\])]+"
 _FLAG = re.compile(rf"(?i)(?<![\w-])(--?{_NAMES})(\s+|=)({_VALUE})")
 _PAIR = re.compile(rf"(?i)(?<![\w-])([\"']?)({_NAMES})\1(\s*[:=]\s*)({_VALUE})")

@@ -36,6 +36,8 @@ class Knob:
     unit: str = ""
     since: Version | None = None
     until: Version | None = None
+    advanced: bool = False
+    """Rarely touched: a form shows it on demand."""
     off_when_unset: bool = False
     """True where leaving it out means that the feature is not used."""
     hot_since: Version | None = None

@@ -66,7 +66,12 @@ def load(path_or_name: str | os.PathLike[str]) -> Profile:
 
 
 def find(name: str) -> Path | None:
-    """Where the profile of this name is: the user's folder first, then the starters."""
+    """Where the profile of this name is: a file, else one in the user's folder, else a starter. None: nowhere."""
+    try:
+        if Path(name).is_file():
+            return Path(name)
+    except (OSError, ValueError):
+        return None
     if not name or "/" in name or "\0" in name or name.startswith("."):
         return None
     for folder in (locations.profiles_dir(), starters_dir()):

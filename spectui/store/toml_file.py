@@ -62,8 +62,8 @@ def save_table(
                 _keep_older_schema(target, old)
             _write_whole(target, content)
             return content
-    except OSError as error:
-        why = error.strerror or str(error)
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ProfileError(file, (Fault("", f"cannot be saved: {why}; nothing was overwritten"),)) from None
 
 
