@@ -164,8 +164,11 @@ class Canvas:
             if 0 <= column + offset < self.columns:
                 self._signs[row][column + offset], self._tags[row][column + offset] = sign, tag
 
-    def lines(self) -> tuple[Row, ...]:
-        return tuple(runs(zip(signs, tags, strict=True)) for signs, tags in zip(self._signs, self._tags, strict=True))
+    def lines(self, start: int = 0, end: int | None = None) -> tuple[Row, ...]:
+        """The rows, or their cells from column ``start`` to before ``end``."""
+        part = slice(start, end)
+        pairs = zip(self._signs, self._tags, strict=True)
+        return tuple(runs(zip(signs[part], tags[part], strict=True)) for signs, tags in pairs)
 
 
 def runs(cells: zip[tuple[str, str]] | Sequence[tuple[str, str]]) -> Row:

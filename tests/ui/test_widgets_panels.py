@@ -16,7 +16,7 @@ from spectui.core.gpu import GpuReading
 from spectui.ui.widgets.answer_view import AnswerData, AnswerView, Piece, Wrapped, level
 from spectui.ui.widgets.arm_card import ArmCard, ArmCardData, Setting, Store
 from spectui.ui.widgets.gpu_panel import GpuPanel, GpuPanelData
-from spectui.ui.widgets.lines import Lines, changed_spans, to_cells
+from spectui.ui.widgets.lines import Lines, changed_span, to_cells
 from spectui.ui.widgets.log_tail import LogTail
 from spectui.ui.widgets.metric_table import MetricRow, MetricTable
 from spectui.ui.widgets.status_line import HeaderData, HeaderLine, StatusData, StatusLine
@@ -162,9 +162,9 @@ async def test_the_table_is_aligned() -> None:
     lines = await shown(MetricTable(), TABLE)
     assert lines == [
         "                          A            B   A against B",
-        "output tok/s           372          241   1.54×  [1.49, 1.60]",
+        "output tok/s            372          241   1.54×  [1.49, 1.60]",
         "TTFT p50 · p99   61 · 88 ms   63 · 91 ms   no difference shown",
-        "J per token            n/a          9.4",
+        "J per token             n/a          9.4",
         "answers          same as B on 22 of 24; 2 differ from word 118",
     ]
 
@@ -234,10 +234,20 @@ async def test_foreign_log_lines_are_shown_as_they_are() -> None:  # FC-61
 
 
 async def test_foreign_text_in_every_widget_is_harmless() -> None:
-    for text in FOREIGN:
-        card = replace(CARD, address=text, version=text, model=(text, text), trouble=text, algorithm=text)
-        await shown(ArmCard(), card)
-        await shown(StatusLine(), StatusData(text, keys=(("q", "quit"),)))
+    card, status = ArmCard(), StatusLine()
+
+    class Two(One):
+        def compose(self) -> ComposeResult:
+            yield card
+            yield status
+
+    async with Two(card).run_test(size=(80, 12)) as pilot:
+        for text in FOREIGN:
+            card.show(replace(CARD, address=text, version=text, model=(text, text), trouble=text, algorithm=text))
+            status.show(StatusData(text, keys=(("q", "quit"),)))
+            await pilot.pause()
+            assert "\x1b" not in "".join(card.text_lines() + status.text_lines())
+        assert status.text_lines()[1] == "q quit"
     pieces = tuple(Piece(text + "\n", 2) for text in FOREIGN)
     joined = "\n".join(await shown(AnswerView(), AnswerData("r", pieces), height=300))
     assert "[bold red]not bold[/bold red]" in joined
@@ -282,18 +292,23 @@ async def test_ascii_form_is_ascii(make: Callable[[], Lines], data: Any) -> None
 
 
 @pytest.mark.parametrize(("make", "data"), CASES)
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (7, 2), (200, 60)])
-async def test_absurd_sizes_do_not_break_it(make: Callable[[], Lines], data: Any, size: tuple[int, int]) -> None:
-    lines = await shown(make(), data, width=size[0], height=size[1])
-    assert len(lines) <= size[1]
+async def test_absurd_sizes_do_not_break_it(make: Callable[[], Lines], data: Any) -> None:
+    widget = make()
+    async with One(widget).run_test(size=(1, 1)) as pilot:
+        for width, height in ((1, 1), (2, 3), (7, 2), (200, 60)):
+            await pilot.resize_terminal(width, height)
+            widget.show(data)  # type: ignore[attr-defined]
+            await pilot.pause()
+            assert len(widget.text_lines()) <= height
+            assert all(len(line) <= width for line in widget.text_lines())
 
 
-def test_spans_join_and_keep_wide_signs_whole() -> None:
+def test_a_span_is_one_a_row_and_keeps_wide_signs_whole() -> None:
     old, new = to_cells((("abc" + "." * 20 + "x", ""),), 30), to_cells((("abd" + "." * 20 + "y", ""),), 30)  # type: ignore[arg-type]
-    assert changed_spans(old, new) == [(2, 3), (23, 24)]
+    assert changed_span(old, new) == (2, 24)
     wide, other = to_cells((("a你b", ""),), 5), to_cells((("axyb", ""),), 5)  # type: ignore[arg-type]
-    assert changed_spans(wide, other) == [(1, 3)]
-    assert changed_spans(wide, wide) == []
+    assert changed_span(wide, other) == (1, 3)
+    assert changed_span(wide, wide) == (0, 0)
 
 
 @settings(max_examples=80, deadline=None)
@@ -301,3 +316,17 @@ def test_spans_join_and_keep_wide_signs_whole() -> None:
 def test_cells_are_exactly_as_many_as_asked(text: str, width: int, ascii_only: bool) -> None:
     cells = to_cells(((text, ""),), width, ascii_only=ascii_only)  # type: ignore[arg-type]
     assert len(cells) == width
+
+
+async def test_another_theme_is_seen_at_once_and_blanks_cost_no_segment() -> None:
+    table = MetricTable()
+    app = One(table)
+    async with app.run_test(size=(80, 10)) as pilot:
+        table.show(TABLE)
+        await pilot.pause()
+        await pilot.pause()
+        dark = table.render_line(0)._segments
+        assert len(dark) == 3, "one for A, B and the difference each"
+        app.theme = "textual-light"
+        await pilot.pause()
+        assert [s.style for s in table.render_line(0)._segments] != [s.style for s in dark]

@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from textual.app import ComposeResult
 from textual.content import Content
+from textual.widget import Widget
 
-from spectui.core.braille import Row
-from spectui.ui.widgets.chart_layout import ChartData, Drawn, Kept, Line, Mark, Reference, View, draw
-from spectui.ui.widgets.lines import Lines
+from spectui.ui.widgets.chart_data import ChartData, Line, Mark, Reference, View
+from spectui.ui.widgets.chart_layout import Grid, Kept, draw
+from spectui.ui.widgets.lines import Part
 
 __all__ = ["Chart", "ChartData", "Line", "Mark", "Reference", "View"]
 
 _CLOSEST_S = 2.0
 
 
-class Chart(Lines):
-    """``show(data)`` draws what has changed. The title goes to the border, or into the picture without one."""
+class Chart(Widget):
+    """``show(data)`` draws what has changed. The title goes to the border, or into the picture without one.
+
+    Three pieces side by side, since Textual sends with a changed cell all that is left of it in its widget: the axis
+    stands still, the curves move a cell every few seconds, only their newest end and the labels change each time.
+    """
 
     DEFAULT_CSS = """
-    Chart { height: 1fr; min-height: 1; }
+    Chart { layout: horizontal; height: 1fr; min-height: 1; }
     """
 
     def __init__(self, *, form: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(form=form, id=id, classes=classes)
+        super().__init__(id=id, classes=classes)
+        self._parts = (Part(form=form), Part(form=form), Part(form=form))
+        self._widths = (-1, -1, -1)
         self._data: ChartData | None = None
         self._view = View()
         self._kept = Kept()
-        self._drawn: Drawn | None = None
+        self._grid: Grid | None = None
         self._titled = ""
+
+    def compose(self) -> ComposeResult:
+        yield from self._parts
+
+    @property
+    def form(self) -> str:
+        """braille, block or ascii: as given, else the app's ``chart_form``."""
+        return self._parts[0].form
+
+    @property
+    def spans_asked(self) -> int:
+        """Spans that were asked to be drawn again since the start."""
+        return sum(part.spans_asked for part in self._parts)
 
     @property
     def view(self) -> View:
@@ -55,7 +74,7 @@ class Chart(Lines):
 
     def move_cursor(self, cells: int) -> None:
         """By whole cells, from the right end when there is none yet; stays inside the picture."""
-        grid = self._drawn.grid if self._drawn else None
+        grid = self._grid
         if self._data is None or grid is None:
             return
         now = grid.columns - 1 if self._view.cursor is None else grid.column(self._view.cursor) + cells
@@ -79,10 +98,25 @@ class Chart(Lines):
         """Neither zoom nor cursor: back to what happens now."""
         self.look(View())
 
-    def rows(self, width: int, height: int) -> Sequence[Row]:
-        if self._data is None:
-            return ()
+    def on_resize(self) -> None:
+        self.redraw()
+
+    def redraw(self) -> None:
+        if self._data is None or not self.is_attached:
+            return
+        width, height = self.size
         heading = self.styles.border_top[0] in ("", "none", "hidden")
         drawn = draw(self._data, self._view, width, height, form=self.form, kept=self._kept, heading=heading)
-        self._kept, self._drawn = drawn.kept, drawn
-        return drawn.rows
+        self._kept, self._grid = drawn.kept, drawn.grid
+        if drawn.widths != self._widths:
+            self._widths = drawn.widths
+            for part, cells in zip(self._parts, drawn.widths, strict=True):
+                part.display = cells > 0
+                part.styles.width = cells
+        for part, rows in zip(self._parts, drawn.parts, strict=True):
+            part.show(rows)
+
+    def text_lines(self) -> list[str]:
+        """What is shown, without style."""
+        pieces = [[text.ljust(part.size.width) for text in part.text_lines()] for part in self._parts if part.display]
+        return ["".join(row).rstrip() for row in zip(*pieces, strict=False)]

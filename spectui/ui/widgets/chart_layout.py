@@ -4,75 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from spectui.core.axis import Scale, clock, fit, tick_label, time_step
-from spectui.core.braille import DOTS, Canvas, Curve, Point, Row, Run, buckets, sparkline
+from spectui.core.braille import DOTS, Canvas, Curve, Row, Run, buckets, sparkline
+from spectui.ui.widgets.chart_data import ChartData, Line, Reference, View
 
 _SIGNS = "*o+x"
 _LABEL_SPACING = 11
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One curve."""
-
-    label: str
-    """Short: A or B. It stands at the right end of the curve, with its value."""
-    points: tuple[Point, ...]
-    """(epoch seconds, value), in order of time; None is a gap."""
-    current: str = ""
-    """Its present value as it is to be read; empty shows none."""
-    tag: str = "a"
-    dashed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A horizontal line, e.g. a break-even accept length."""
-
-    value: float
-    label: str
-    tag: str = "ref"
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that happened: a flush, a restart, foreign traffic."""
-
-    t: float
-    label: str
-    tag: str = "mark"
-
-
-@dataclass(frozen=True, slots=True)
-class ChartData:
-    title: str
-    unit: str = ""
-    lines: tuple[Line, ...] = ()
-    now: float = 0.0
-    """Epoch seconds at the right edge."""
-    span_s: float = 120.0
-    references: tuple[Reference, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    floor: float | None = 0.0
-    """Lower bound of the axis: 0 for speeds, 1 for accept lengths; None follows the values."""
-    gap_s: float = 5.0
-    """Points at most this far apart are joined, also where columns are narrower than that."""
-    origin: float | None = None
-    """Where given, a zoomed chart labels times since it; else before now."""
-    empty: str = "no data yet"
-    """What to say where there is nothing to draw: the reason, if there is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What the person looks at; nothing set: everything, live."""
-
-    zoom: tuple[float, float] | None = None
-    """Epoch seconds of the left and right edge."""
-    cursor: float | None = None
-    """Epoch seconds under the cursor."""
+_END = 2
+"""Newest cells of the curves that are drawn apart from the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +44,24 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    rows: tuple[Row, ...]
+    parts: tuple[tuple[Row, ...], tuple[Row, ...], tuple[Row, ...]]
+    """Rows of the gutter, of the curves but for their newest end, and of that end with its labels: the first stands
+    still, the second moves every few seconds, the third changes with every value."""
+    widths: tuple[int, int, int]
     kept: Kept
     grid: Grid | None = None
-    curves: tuple[tuple[float | None, ...], ...] = field(default=())
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(
+            tuple(run for part, width in zip(row, self.widths, strict=True) for run in _padded(part, width))
+            for row in zip(*self.parts, strict=True)
+        )
+
+
+def _padded(row: Row, width: int) -> Row:
+    short = width - sum(len(run.text) for run in row)
+    return (*row, Run(" " * short)) if short > 0 else row
 
 
 def grid_of(data: ChartData, view: View, columns: int) -> Grid:
@@ -132,7 +87,7 @@ def draw(
     """Rows for a field of any size. ``heading`` writes the title into the picture, where no border carries it."""
     kept = kept if kept is not None and kept.size == (width, height) else Kept(size=(width, height))
     if width <= 0 or height <= 0:
-        return Drawn((), kept)
+        return Drawn(((), (), ()), (0, 0, 0), kept)
     if height == 1:
         return _one_row(data, view, width, form, kept)
     axis_rows = 2 if height >= 5 else 1 if height >= 3 else 0
@@ -142,18 +97,26 @@ def draw(
     gutter = max(kept.gutter, *(len(tick_label(t, scale.step)) + 1 for t in scale.ticks())) if width >= 24 else 0
     margin = max(kept.margin, _margin(data, width)) if width >= 24 else 0
     columns = max(1, width - gutter - margin)
+    end = _END if columns >= 4 * _END else 0
     grid = grid_of(data, view, columns)
     canvas = Canvas(columns, plot_rows, form)
     values = _draw_curves(canvas, data, grid, scale, form)
-    _draw_overlays(canvas, data, view, grid, scale, values, form, wide=margin == 0, heading=heading)
+    _draw_overlays(canvas, data, view, grid, scale, values, form, heading=heading)
     labels = _end_labels(data, canvas, scale, values, margin)
-    rows = []
-    for y, row in enumerate(canvas.lines()):
-        tail = labels.get(y)
-        rows.append((*_gutter(y, canvas, scale, gutter, bottom=axis_rows == 0), *row, *((tail,) if tail else ())))
-    if axis_rows:
-        rows += _axis(data, view, grid, scale, gutter, axis_rows)
-    return Drawn(tuple(rows), replace(kept, scale=scale, gutter=gutter, margin=margin), grid, values)
+    lefts = [_gutter(y, canvas, scale, gutter, bottom=axis_rows == 0) for y in range(plot_rows)]
+    middles = list(canvas.lines(0, columns - end))
+    ends = canvas.lines(columns - end) if end else ((),) * plot_rows
+    rights = [(*row, *((labels[y],) if y in labels else ())) for y, row in enumerate(ends)]
+    for text in _axis(data, view, grid, scale, gutter, axis_rows):
+        lefts.append((Run(text[:gutter], "axis"),))
+        middles.append((Run(text[gutter : gutter + columns - end], "axis"),))
+        rights.append((Run(text[gutter + columns - end :], "axis"),))
+    return Drawn(
+        (tuple(lefts), tuple(middles), tuple(rights)),
+        (gutter, columns - end, end + margin),
+        replace(kept, scale=scale, gutter=gutter, margin=margin),
+        grid,
+    )
 
 
 def _values(data: ChartData, view: View) -> list[float]:
@@ -197,7 +160,6 @@ def _draw_overlays(
     values: Sequence[Sequence[float | None]],
     form: str,
     *,
-    wide: bool,
     heading: bool,
 ) -> None:
     for reference in data.references:
@@ -278,7 +240,7 @@ def _gutter(y: int, canvas: Canvas, scale: Scale, gutter: int, *, bottom: bool) 
     return (Run(label.rjust(gutter - 1) + sign, "axis"),)
 
 
-def _axis(data: ChartData, view: View, grid: Grid, scale: Scale, gutter: int, rows: int) -> list[Row]:
+def _axis(data: ChartData, view: View, grid: Grid, scale: Scale, gutter: int, rows: int) -> list[str]:
     columns = grid.columns
     line = ["─"] * columns
     words = [" "] * (gutter + columns)
@@ -291,10 +253,7 @@ def _axis(data: ChartData, view: View, grid: Grid, scale: Scale, gutter: int, ro
         if start >= 0 and not "".join(words[max(0, start - 1) : start + len(text) + 1]).strip():
             words[start : start + len(text)] = list(text)
     corner = tick_label(scale.low, scale.step).rjust(gutter - 1) + "┼" if gutter else ""
-    found: list[Row] = [(Run(corner + "".join(line), "axis"),)]
-    if rows > 1:
-        found.append((Run("".join(words).rstrip(), "axis"),))
-    return found
+    return [corner + "".join(line), "".join(words)][:rows]
 
 
 def _time_marks(data: ChartData, view: View, grid: Grid, step: float) -> list[tuple[int, str]]:
@@ -312,7 +271,8 @@ def _one_row(data: ChartData, view: View, width: int, form: str, kept: Kept) -> 
     """``A ▁▃▆▇ 372  B ▁▄▇▇ 241``: each curve its share of the row."""
     scale = fit(kept.scale, _values(data, view), 1, data.floor)
     if not data.lines:
-        return Drawn(((Run(data.empty[:width], "dim"),),), replace(kept, scale=scale))
+        empty: Row = (Run(data.empty[:width], "dim"),)
+        return Drawn((((),), (empty,), ((),)), (0, width, 0), replace(kept, scale=scale))
     shown = data.lines[: max(1, width // 8)]  # the first at any rate
     share = (width - 2 * (len(shown) - 1)) // len(shown)
     row: list[Run] = []
@@ -327,4 +287,4 @@ def _one_row(data: ChartData, view: View, width: int, form: str, kept: Kept) -> 
         if row:
             row.append(Run("  "))
         row.append(Run(text, one.tag))
-    return Drawn((tuple(row),), replace(kept, scale=scale))
+    return Drawn((((),), (tuple(row),), ((),)), (0, width, 0), replace(kept, scale=scale))

@@ -1,7 +1,9 @@
 """The ground of every widget that moves: rows of runs in, only changed spans out.
 
-Textual sends every dirty cell again, changed or not. So a widget here compares its new rows with those on the screen
-and asks for the differing spans alone: a figure that changes costs its own cells, and equal rows cost nothing.
+Textual sends every dirty cell again, changed or not, and with a span all that is left of it in the same widget
+(``ChopsUpdate.render_segments``, Textual 8.2). So a widget here compares its new rows with those on the screen and asks
+for one span a row, from the first to the last cell that differs; equal rows cost nothing. What changes often stands
+far left, or in a widget of its own.
 """
 
 from __future__ import annotations
@@ -28,9 +30,6 @@ TAGS = (
 )  # fmt: skip
 """Styles that a run can ask for, beside the plain one: ``a`` to ``d`` are the arms, ``run1`` to ``run5`` the lengths
 of accepted runs."""
-
-_JOIN = 8
-"""Unchanged cells between two changed spans that cost less to send than a second span does."""
 
 
 class Lines(Widget):
@@ -62,7 +61,7 @@ class Lines(Widget):
         & .lines--run2 { color: $foreground; }
         & .lines--run3 { color: $primary; }
         & .lines--run4 { color: $secondary; }
-        & .lines--run5 { color: $secondary; text-style: bold underline; }
+        & .lines--run5 { color: $secondary; text-style: bold; }
         &:ansi {
             & .lines--a { color: ansi_cyan; }
             & .lines--b { color: ansi_yellow; }
@@ -75,7 +74,7 @@ class Lines(Widget):
             & .lines--run2 { color: ansi_default; }
             & .lines--run3 { color: ansi_cyan; }
             & .lines--run4 { color: ansi_yellow; }
-            & .lines--run5 { color: ansi_yellow; text-style: bold underline; }
+            & .lines--run5 { color: ansi_yellow; text-style: bold; }
         }
     }
     """
@@ -124,7 +123,9 @@ class Lines(Widget):
         for y, (old, new) in enumerate(zip(self._shown, fresh, strict=True)):
             if old != new:
                 self._strips.pop(y, None)
-                regions += [Region(start, y, end - start, 1) for start, end in changed_spans(old, new)]
+                start, end = changed_span(old, new)
+                if start < end:
+                    regions.append(Region(start, y, end - start, 1))
         self._shown = fresh
         if regions:
             self.spans_asked += len(regions)
@@ -168,9 +169,10 @@ class Lines(Widget):
         text, tag = "", ""
         for signs, wanted in cells:
             if wanted != tag and signs.strip():
-                if text:
+                if text.strip():
                     segments.append(Segment(text, self._style(tag)))
-                text, tag = signs, wanted
+                    text = ""
+                text, tag = text + signs, wanted  # blanks before it cost less in its style than in their own
             else:
                 text += signs
         if text:
@@ -188,6 +190,25 @@ class Lines(Widget):
     def text_lines(self) -> list[str]:
         """What is shown, without style: for tests, screen captures and the plain copy of a screen."""
         return ["".join(signs for signs, _ in row).rstrip() for row in self._shown or []]
+
+
+class Part(Lines):
+    """A piece of a larger widget, which hands it its rows."""
+
+    DEFAULT_CSS = """
+    Part { width: 1fr; height: 100%; }
+    """
+
+    def __init__(self, *, form: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(form=form, id=id, classes=classes)
+        self._rows: Sequence[Row] = ()
+
+    def show(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        self.redraw()
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        return self._rows
 
 
 def to_cells(row: Row, width: int, *, ascii_only: bool = False) -> list[Cell]:
@@ -216,24 +237,21 @@ def to_cells(row: Row, width: int, *, ascii_only: bool = False) -> list[Cell]:
     return cells
 
 
-def changed_spans(old: Sequence[Cell], new: Sequence[Cell]) -> list[tuple[int, int]]:
-    """(start, end) of the spans that look different; near ones are one. Halves of wide signs stay together."""
-    spans: list[tuple[int, int]] = []
-    for x, (was, now) in enumerate(zip(old, new, strict=True)):
-        if was == now or (was[0] == now[0] == " "):
-            continue
-        if spans and x - spans[-1][1] <= _JOIN:
-            spans[-1] = (spans[-1][0], x + 1)
-        else:
-            spans.append((x, x + 1))
-    whole = []
-    for start, end in spans:
-        while start > 0 and "" in (old[start][0], new[start][0]):
-            start -= 1
-        while end < len(new) and "" in (old[end][0], new[end][0]):
-            end += 1
-        whole.append((start, end))
-    return whole
+def changed_span(old: Sequence[Cell], new: Sequence[Cell]) -> tuple[int, int]:
+    """(start, end) from the first to behind the last cell that looks different; halves of wide signs stay together."""
+    different = [
+        x
+        for x, (was, now) in enumerate(zip(old, new, strict=True))
+        if was != now and not (was[0] == now[0] == " ")  # the style of a blank is not seen
+    ]
+    if not different:
+        return 0, 0
+    start, end = different[0], different[-1] + 1
+    while start > 0 and "" in (old[start][0], new[start][0]):
+        start -= 1
+    while end < len(new) and "" in (old[end][0], new[end][0]):
+        end += 1
+    return start, end
 
 
 def width_of(row: Row) -> int:
