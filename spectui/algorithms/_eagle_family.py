@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spectui.algorithms import _chain_rules as chain
 from spectui.algorithms import _knobs as knobs
 from spectui.algorithms import _rules as rules
 from spectui.core.settings import Bracket, Ref, Rule, equal, given, one_of, unset
@@ -34,18 +35,18 @@ BRACKETS = (
 )
 
 CHAIN_AND_TREE = (
-    *rules.STEPS,
-    *rules.SHAPE,
-    *rules.FAMILY_TREE_WITH_PAGES,
-    *rules.REJECTION,
+    *chain.STEPS,
+    *chain.SHAPE,
+    *chain.TREE_WITH_PAGES,
+    *chain.REJECTION,
     rules.CAP_48,
-    *rules.FAMILY_OVERLAP,
-    *rules.FAMILY_PIPELINE,
-    rules.FAMILY_DEVICE,
+    *chain.OVERLAP,
+    *chain.PIPELINES,
+    chain.DEVICE,
     rules.LORA_NGRAM_ONLY,
 )
 
-RULES = (*rules.AUTO, *CHAIN_AND_TREE, rules.mixed_chunk_off(until=(0, 5, 15)))
+RULES = (*chain.AUTO, *CHAIN_AND_TREE, rules.mixed_chunk_off(until=(0, 5, 15)))
 
 _MTP_MODELS: tuple[tuple[tuple[int, int, int], tuple[str, ...]], ...] = (
     ((0, 4, 9), ("DeepseekV3ForCausalLM",)),

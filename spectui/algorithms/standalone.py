@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from spectui.algorithms import _chain_rules as chain
 from spectui.algorithms import _eagle_family as family
 from spectui.algorithms import _rules as rules
 from spectui.core.settings import Algorithm
@@ -21,7 +22,7 @@ ALGORITHM = Algorithm(
     ),
     rules=(
         rules.needs_draft("STANDALONE"),
-        rules.AUTO_STANDALONE,
+        chain.AUTO_STANDALONE,
         *family.CHAIN_AND_TREE,
         rules.dp_attention("STANDALONE"),
         rules.mixed_chunk_off(),

@@ -76,7 +76,7 @@ def test_a_value_that_toml_cannot_say_leaves_the_old_file(tmp_path: Path):
     path = tmp_path / "p.toml"
     save_table({"a": 1}, path)
     before = path.read_bytes()
-    with pytest.raises(ProfileError, match="cannot be saved: .*object"):
+    with pytest.raises(ProfileError, match=r"cannot be saved: .*object"):
         save_table({"a": object()}, path, replace_existing=True)
     with pytest.raises(ProfileError, match="cannot be saved"):
         save_table({"a": "half a pair \ud83d"}, path, replace_existing=True)
