@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -105,3 +106,16 @@ def fed(requests: int, tokens: int, steady: bool, arm: str = "A", pass_name: str
         "t": t, "kind": "phase", "arm": arm, "pass_name": pass_name, "phase": "feed", "concurrency": 1, "block": 0,
         "state": "end", "detail": {"requests": requests, "tokens": tokens, "steady": steady, "accept_length": 3.0},
     }  # fmt: skip
+
+
+def generated(count: int, tokens: int, lengths: Sequence[float], **values: Any) -> list[RequestRecord]:
+    """Requests with given accept lengths; ``first`` is the index of the first."""
+    first = values.pop("first", 0)
+    rows = []
+    for i in range(count):
+        steps = max(1, round((tokens - 1) / lengths[i]))
+        n = first + i
+        rows.append(
+            record(n, completion_tokens=tokens, verify_steps=steps, start_s=100.0 + n, first_s=100.1 + n, **values)
+        )
+    return rows

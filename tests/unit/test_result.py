@@ -196,7 +196,8 @@ def test_torn_interrupted_and_strange_journals_keep_what_was_measured() -> None:
     rows = journal(row_of(record(0, verify_steps=20)), row_of(record(1, status="stopped", end_s=500.0)))[:-1]
     strange: list[Any] = [
         {"kind": "request", "t": 1}, {"kind": 7}, {"t": 3}, {"kind": "phase"},
-        {"kind": "metrics", "arm": "A", "at": "after"}, {"kind": "from the future", "t": 4}, None, {"kind": "gpu"}, {**row_of(record(5)), "start_s": "soon"},
+        {"kind": "metrics", "arm": "A", "at": "after"}, {"kind": "from the future", "t": 4},
+        None, {"kind": "gpu"}, {**row_of(record(5)), "start_s": "soon"},
         {**row_of(record(3, verify_steps=20)), "new_key": 1},
     ]  # fmt: skip
     result = fold([*rows, *strange])
