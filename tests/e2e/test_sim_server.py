@@ -83,6 +83,16 @@ def test_counters_are_the_sum_of_requests(ngram: SimProcess) -> None:
     assert after[2] - before[2] == 3
 
 
+def test_loads_and_models(ngram: SimProcess) -> None:
+    ngram.generate("Explain kites.", 60)
+    said = ngram.json("/v1/loads?include=all")
+    (row,) = said["loads"]
+    assert (row["num_running_reqs"], row["num_waiting_reqs"], row["max_running_requests"]) == (0, 0, 3)
+    assert row["speculative"]["accept_length"] > 1
+    assert row["memory"]["token_capacity"] == row["max_total_num_tokens"]
+    assert "speculative" not in ngram.json("/v1/loads")["loads"][0]
+
+
 def test_equal_prompts_get_equal_answers_at_temperature_0(ngram: SimProcess) -> None:
     first, second = (ngram.generate("What is a tide?", 80) for _ in range(2))
     assert first["output_ids"] == second["output_ids"]
@@ -234,6 +244,7 @@ def test_other_versions_speak_their_own_dialect(version: str) -> None:
         old = version in ("0.4.9", "0.5.5")
         assert sim.json("/get_server_info")["version"] == version
         assert sim.call("/server_info")[0] == (404 if old else 200)
+        assert sim.call("/v1/loads")[0] == (404 if old else 200)
         assert sim.call("/get_load")[0] == (404 if version == "0.5.23" else 200)
         assert sim.call("/tokenize", {"prompt": "x"})[0] == (404 if version == "0.4.9" else 200)
         body = {"text": "Explain tides.", "sampling_params": {"temperature": 0, "max_new_tokens": 30}}
@@ -265,6 +276,13 @@ def test_a_killed_worker_takes_the_server_down() -> None:
         assert sim.ended() == -signal.SIGKILL
         assert "crashed with exit code -9. Triggering SIGQUIT for cleanup..." in sim.text
         assert "SIGQUIT received. signum=None, frame=None. It usually means one child failed." in sim.text
+
+
+def test_interrupt_ends_without_a_traceback() -> None:
+    with SimProcess() as sim:
+        sim.process.send_signal(signal.SIGINT)
+        assert sim.ended() == 130
+        assert "Traceback" not in sim.text
 
 
 @pytest.mark.parametrize(("version", "code"), [("0.5.15.post1", -signal.SIGKILL), ("0.5.23", 0)])

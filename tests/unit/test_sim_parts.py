@@ -7,7 +7,7 @@ import re
 import pytest
 
 from spectui.engines.sim import loglines
-from spectui.engines.sim.arguments import parse
+from spectui.engines.sim.arguments import BadArguments, parse
 from spectui.engines.sim.dialect import parse as dialect
 from spectui.engines.sim.meta import meta_info
 from spectui.engines.sim.proposers import Chain, proposer
@@ -60,6 +60,45 @@ def test_a_chain_accepts_as_recorded_and_the_same_again() -> None:
         totals.append((tokens, steps))
     assert totals[0] == totals[1]
     assert 1.85 < totals[0][0] / totals[0][1] < 2.3
+
+
+def test_forced_acceptance_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SGLANG_SIMULATE_ACC_LEN", "1.0")
+    r = request(ignore_eos=True)
+    run(Chain("EAGLE3", 3, 1, 4), r)
+    assert r.histogram == [199]
+    monkeypatch.setenv("SGLANG_SIMULATE_ACC_LEN", "9")
+    r = request(ignore_eos=True)
+    run(Chain("EAGLE3", 3, 1, 4), r)
+    assert set(r.histogram[:3]) == {0}
+
+
+@pytest.mark.parametrize("version", ["0.5.5", "0.5.10", "0.5.12", "0.5.15.post1", "0.5.23"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--speculative-algorithm NGRAM --speculative-num-draft-tokens 6",
+        "--speculative-algorithm STANDALONE --speculative-draft-model-path d",
+        "--speculative-algorithm DFLASH --speculative-draft-model-path d --speculative-num-draft-tokens 8",
+    ],
+)
+def test_every_proposer_of_every_version_runs(version: str, text: str) -> None:
+    if "DFLASH" in text and version in ("0.5.5", "0.5.10"):
+        with pytest.raises((SystemExit, BadArguments)):
+            parse(f"--model-path sim --sglang-version {version} {text}".split())
+        return
+    launch = parse(f"--model-path sim --sglang-version {version} {text}".split())
+    chosen = proposer(launch)
+    r = request(max_new_tokens=60, ignore_eos=True)
+    r.take(1)
+    chosen.begin(r)
+    while r.finish is None:
+        drafts = chosen.accepted(r)
+        chosen.commit(r, r.take(drafts + 1))
+        r.verified(drafts)
+    chosen.end(r)
+    assert 1 <= len(r.histogram) <= chosen.width
+    assert meta_info(r, launch)["spec_verify_ct"] == r.verify_steps == sum(r.histogram)
 
 
 def test_a_tree_accepts_more_than_a_chain_of_its_depth() -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 from spectui.core.ngram import NgramSettingsError
@@ -85,6 +86,7 @@ class _Life:
             return 1
         log.line(f"INFO:     Uvicorn running on http://{host}:{port} (Press CTRL+C to quit)")
         tasks = [loop.create_task(server.scheduler.run()), loop.create_task(self._watch(server))]
+        tasks[0].add_done_callback(self._scheduler_ended)
         try:
             await self._warm_up(server)
             loop.add_signal_handler(signal.SIGTERM, self._terminated, server)
@@ -143,6 +145,11 @@ class _Life:
             await done.wait()
         server.ready = True
         self._log.line("The server is fired up and ready to roll!")
+
+    def _scheduler_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            told = traceback.format_exception(task.exception())
+            self._child_failed("Scheduler hit an exception: " + "".join(told))
 
     # -- ends ---------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,9 @@ class Chain(Proposer):
         self._longest = draft_tokens - 1 if self.draft_passes == 1 and topk == 1 else min(steps, draft_tokens - 1)
         # a wider tree has another candidate where the first was wrong; as many as there are tokens for
         spare = max(0, draft_tokens - 1 - steps)
+        forced = float(os.environ.get("SGLANG_SIMULATE_ACC_LEN") or 0)
+        # SGLang's own switch for tests: accept length as asked for, whatever the drafts are worth
+        self._forced = None if forced <= 0 else min(max(forced, 1.0), self._longest + 1.0) - 1
         self._second_chance = 0.0 if topk <= 1 else min(0.34, 0.12 * min(topk - 1, spare))
 
     def begin(self, request: SimRequest) -> None:
@@ -69,6 +73,8 @@ class Chain(Proposer):
 
     def accepted(self, request: SimRequest) -> int:
         rng, better = request.state
+        if self._forced is not None:
+            return int(self._forced) + int(rng.random() < self._forced % 1)
         count = 0
         while count < self._longest:
             rate = self._rates[min(count, len(self._rates) - 1)] + better

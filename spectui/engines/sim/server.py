@@ -87,6 +87,7 @@ class SimServer:
         """Seconds here for a second of the real server's, in all that is no token: starts, checks, the end."""
         self._routes = routes(launch)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._shown_average: float | None = None
         self._seeds = launch.sim.seed * 1_000_003
 
     def connection(self) -> Connection:
@@ -219,8 +220,11 @@ class SimServer:
         state["memory_usage"][name] = {"decode": graph, "prefill": 0.0} if since(0, 5, 23) else graph
         if since(0, 5, 10):
             state["effective_max_running_requests_per_dp"] = launch.max_running
-        if s.counts.average is not None:
-            state["avg_spec_accept_length"] = s.counts.average
+        average = s.counts.average
+        if average is None and since(0, 5, 5) and not since(0, 5, 12):
+            average = self._shown_average  # these versions keep the value that they once told, a flush or not
+        if average is not None:
+            state["avg_spec_accept_length"] = self._shown_average = average
         if not since(0, 5, 5):
             state["load"] = s.used_tokens
         return state
