@@ -33,7 +33,8 @@ def print_run(result: RunResult) -> None:
         state = p.get("proposer") or {}
         name = f"{p['arm']} {p['pass']} ×{p['concurrency']}"
         if state.get("detail"):
-            print(safe_text(f"\n{name}: proposer {state.get('name')} – {state.get('detail')}", 600))
+            print()
+            print(safe_text(f"{name}: proposer {p.get('proposer_state')} – {state.get('detail')}", 600))
         for identity in p.get("identities") or ():
             if identity["state"] == "broken":
                 print(safe_text(f"{name}: identity broken: {identity['name']}: {identity['detail']}", 600))
