@@ -212,7 +212,10 @@ class _Life:
 def _spawn_worker() -> subprocess.Popen[bytes]:
     """A child in the same process group that carries the scheduler's title as its first argument."""
     script = Path(__file__).with_name("worker.py")
-    env = {**os.environ, "PYTHONHOME": sys.base_prefix}
+    # its first argument is no path to an interpreter, so Python is told where its library is
+    same = sys.base_prefix == sys.base_exec_prefix
+    home = sys.base_prefix if same else f"{sys.base_prefix}{os.pathsep}{sys.base_exec_prefix}"
+    env = {**os.environ, "PYTHONHOME": home}
     return subprocess.Popen(
         [WORKER_TITLE, "-S", "-B", str(script), str(os.getpid())],
         executable=sys.executable,
