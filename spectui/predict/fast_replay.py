@@ -16,7 +16,7 @@ which those are paths as well takes it over, any other draws its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spectui.core.ngram import NgramSettings
@@ -65,9 +65,19 @@ def shape(settings: NgramSettings) -> Shape:
 class _Drawn:
     """One tree, as far as the text follows it."""
 
-    __slots__ = ("anchor", "leans_on", "size", "slots")
+    __slots__ = ("anchor", "any_breadth", "leans_on", "size", "slots", "width")
 
-    def __init__(self, anchor: int, size: int, slots: Sequence[int], leans_on: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        width: int,
+        anchor: int,
+        size: int,
+        slots: Sequence[int],
+        leans_on: Sequence[tuple[int, int]],
+        any_breadth: bool,
+    ) -> None:
+        self.width = width
+        """Draft tokens that it was drawn for."""
         self.anchor = anchor
         """Longest suffix that could be continued."""
         self.size = size
@@ -76,6 +86,8 @@ class _Drawn:
         """Slots of the drafts that the text confirms, in order; a tree cut at n slots keeps those below n."""
         self.leans_on = leans_on
         """(place, largest gap) that must hold for the tree to be the setting's own."""
+        self.any_breadth = any_breadth
+        """No node had more than one child to choose from."""
 
 
 def _breadths(of: Shape) -> list[list[int]]:
@@ -92,17 +104,16 @@ def _breadths(of: Shape) -> list[list[int]]:
 
 
 class SharedReplay:
-    """Settings of one shape over one text; made once, asked for each number of draft tokens."""
+    """Settings of one shape over one text, for any numbers of draft tokens."""
 
-    def __init__(self, index: TextIndex, of: Shape, widest: int) -> None:
-        """``widest``: the largest number of draft tokens that will be asked for."""
+    def __init__(self, index: TextIndex, of: Shape) -> None:
         if of.depth > index.depth:
             raise ValueError(f"the text is indexed for a depth of {index.depth}, not {of.depth}")
         self._index = index
         self._shape = of
-        self._widest = widest
         self._breadths = _breadths(of)
-        self._drawn: list[_Drawn | None] = [None] * len(index.tokens)
+        self._free: dict[int, _Drawn] = index.trees.setdefault((of.depth, of.lagging), {})
+        self._drawn: list[_Drawn | None] = []
         self._dense = bytearray(b"\xff" * (len(index.tokens) + 2))
         """Gaps when each place is a boundary."""
         for span in index.spans:
@@ -113,12 +124,16 @@ class SharedReplay:
                 self._dense[place] = boundary - place
             self._dense[boundary : span.end + 1] = bytes(span.end + 1 - boundary)
 
-    def histograms(self, num_draft_tokens: int) -> list[list[int]]:
-        """For each request h[k]: verify steps that accepted exactly k drafts."""
-        if num_draft_tokens > self._widest:
-            raise ValueError(f"made for at most {self._widest} draft tokens, not {num_draft_tokens}")
-        gap = bytearray(b"\xff" * (len(self._index.tokens) + 2))
-        return [self._request(span, num_draft_tokens, gap) for span in self._index.spans]
+    def histograms(self, widths: Iterable[int]) -> dict[int, list[list[int]]]:
+        """By number of draft tokens, for each request h[k]: verify steps that accepted exactly k drafts."""
+        found = {}
+        self._drawn = [None] * len(self._index.tokens)
+        for width in sorted(set(widths), reverse=True):
+            # From wide to narrow: what is drawn from here on need not be wider, nor hold at wider steps.
+            self._widest = width
+            gap = bytearray(b"\xff" * (len(self._index.tokens) + 2))
+            found[width] = [self._request(span, width, gap) for span in self._index.spans]
+        return found
 
     def _request(self, span: Span, width: int, gap: bytearray) -> list[int]:
         tokens, bigrams = self._index.tokens, self._index.earlier[2]
@@ -189,8 +204,14 @@ class SharedReplay:
 
     def _draw_dense(self, place: int, span: Span) -> _Drawn:
         # At its first step nothing of the request itself was inserted yet.
+        tree = self._free.get(place)
+        if tree is not None and tree.width >= self._widest:
+            return tree
         before = span.start + 1 if place == span.first else place + (not self._shape.lagging)
-        return self._draw(place, self._shape.depth, self._widest, self._dense, before, span)
+        tree = self._draw(place, self._shape.depth, self._widest, self._dense, before, span)
+        if tree.any_breadth:
+            self._free[place] = tree
+        return tree
 
     def _draw(self, place: int, limit: int, width: int, gap: bytearray, before: int, span: Span | None) -> _Drawn:
         """Grow the tree at ``place`` from suffixes of up to ``limit`` tokens, from paths that end before ``before``.
@@ -202,6 +223,7 @@ class SharedReplay:
         tokens, base, earlier_by_length, other_by_length = index.tokens, index.base, index.earlier, index.other
         depth, lagging, dense = of.depth, of.lagging, self._dense
         noting = span is not None
+        any_breadth = True
         seen: list[int] = []
         slots: dict[int, int] = {}
         used = 1
@@ -210,7 +232,7 @@ class SharedReplay:
         safe = self._widest - 1
         recent = place - self._widest
         start = span.start if span is not None else 0
-        goal = self._text_known(place, width)
+        goal = min(index.known[place], width - 1, depth - 1)
         confirmed: list[int] = []
         sought = tokens[place]  # key of the next slot that the text would confirm
         length = min(index.longest[place], depth - 1, limit)
@@ -254,7 +276,10 @@ class SharedReplay:
                         queue.append((slot * base, size + 1, child))
                     at = other[at]
                     left -= 1
-                    if not (left and at) or chain:
+                    if chain or not at:
+                        break
+                    any_breadth = False
+                    if not left:
                         break
                     seen.append(token)
                 if used >= width:
@@ -265,16 +290,7 @@ class SharedReplay:
                 break
             chain = 0
             length -= 1
-        return _Drawn(anchor, used, confirmed, list(leans.items()))
-
-    def _text_known(self, place: int, width: int) -> int:
-        """How many tokens from ``place`` on some earlier text holds, behind the last one before ``place``."""
-        earlier = self._index.earlier
-        known = 0
-        top = min(width, self._shape.depth) - 1
-        while known < top and earlier[known + 2][place + known + 1]:
-            known += 1
-        return known
+        return _Drawn(width, anchor, used, confirmed, list(leans.items()), any_breadth)
 
     def _chain_from(self, place: int, longest: int, width: int) -> int:
         """The shortest suffix after which all earlier text goes on in one way, as far as a path or the width reaches;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -107,9 +108,9 @@ class _Worker:
     def run(self, task: _Task) -> dict[tuple[str, NgramSettings], Histograms]:
         if task.shape is None:
             return {(task.workload, s): plain_histograms(self._workloads[task.workload], s) for s in task.settings}
-        widest = max(s.num_draft_tokens for s in task.settings)
-        replayed = SharedReplay(self._index(task.workload), task.shape, widest)
-        return {(task.workload, s): replayed.histograms(s.num_draft_tokens) for s in task.settings}
+        shared = SharedReplay(self._index(task.workload), task.shape)
+        found = shared.histograms(settings.num_draft_tokens for settings in task.settings)
+        return {(task.workload, settings): found[settings.num_draft_tokens] for settings in task.settings}
 
 
 _worker: _Worker
@@ -117,6 +118,7 @@ _worker: _Worker
 
 def _begin(workloads: Mapping[str, Sequence[Pair]], depth: int) -> None:
     global _worker
+    gc.disable()  # nothing here is a cycle, and the collector would walk every tree again and again
     _worker = _Worker(workloads, depth)
 
 

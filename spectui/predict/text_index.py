@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from spectui.predict.replay_source import Pair
 
@@ -49,6 +50,20 @@ class TextIndex:
         self.earlier: list[Sequence[int]] = [array("i")]
         self.other: list[Sequence[int]] = [array("i")]
         self._link()
+        self.known = self._known()
+        """How many tokens from a place on some earlier text holds, behind the last token before the place."""
+        self.trees: dict[tuple[int, bool], dict[int, Any]] = {}
+        """Trees that settings of any breadth share, by depth and insertion order; kept here for those who draw them."""
+
+    def _known(self) -> bytearray:
+        longest = self.longest
+        known = bytearray(len(longest))
+        for place in range(1, len(longest) - 1):
+            count = 0
+            while count < self.depth - 1 and longest[place + count + 1] >= count + 2:
+                count += 1
+            known[place] = count
+        return known
 
     def _link(self) -> None:
         tokens, longest = self.tokens, self.longest
