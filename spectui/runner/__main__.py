@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from spectui.core.spec import RunSpec
 from spectui.runner.failure import RunFailed, Stopped
+from spectui.runner.orders import read_spec
 from spectui.store.journal import Writer
 
 
@@ -39,18 +39,6 @@ class Signals:
 
     def stopped(self) -> bool:
         return self.seen > 0
-
-
-def read_spec(path: Path) -> RunSpec:
-    """Raises RunFailed where the file is not a spec."""
-    import msgspec
-
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=RunSpec)
-    except OSError as error:
-        raise RunFailed(f"{path} cannot be read: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
-        raise RunFailed(f"{path} is not the spec of a run: {error}") from None
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -26,7 +26,7 @@ TOKENS_ALLOWED = 8
 SHARE_ALLOWED = 0.005
 BUSY = 0.85
 """CPU seconds of the client a second of wall time, above which it may have been the brake."""
-LATE = 0.01
+LATE = 0.05
 """Share of reads more than 5 ms late, above which it may have been."""
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from spectui.core.spec import Prompt
-from spectui.runner.stream import Ending, Identity, StreamFold
+from spectui.runner.record import Ending, Identity
+from spectui.runner.stream import StreamFold
 from spectui.runner.transport import Call, Exchange, Transport
 
 TICK_S = 0.25

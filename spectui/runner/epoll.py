@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from httptools import HttpParserError, HttpResponseParser
 
-from spectui.runner.stream import Ending
+from spectui.runner.record import Ending
 from spectui.runner.transport import BODY_LIMIT, Call, Lag, Place, Sink, head_of, words_of_errno
 
 _TIMESTAMPNS = getattr(socket, "SO_TIMESTAMPNS", 35)  # Python names it from 3.12 on; 35 on all common Linux machines

@@ -21,6 +21,7 @@ from spectui.runner.arm import Arm, Cost, Sent, Tally, foreign_traffic, restarte
 from spectui.runner.failure import RunFailed, Stopped
 from spectui.runner.feeding import Feeding
 from spectui.runner.node import environment_of, gpus_of, node_head
+from spectui.runner.orders import check
 from spectui.runner.sending import Outcome, Phase, Sender
 from spectui.runner.watch import Watch
 from spectui.store.journal import Writer
@@ -330,25 +331,3 @@ class Measurement:
     def _heed(self) -> None:
         if self._stopped():
             raise Stopped
-
-
-def check(spec: RunSpec) -> None:
-    """Raises RunFailed where a spec makes no run."""
-    prompts = (*spec.measuring, *spec.feeding)
-    wrong = None
-    if not 1 <= len(spec.arms) <= 2:
-        wrong = f"a run has one arm or two, not {len(spec.arms)}"
-    elif not spec.measuring:
-        wrong = f"workload {spec.workload.name} has no prompts to measure with"
-    elif not spec.passes or not set(spec.passes) <= {"cold", "warm"}:
-        wrong = f"passes are cold and warm, not {', '.join(spec.passes) or 'none'}"
-    elif not spec.concurrency or min(spec.concurrency) < 1:
-        wrong = "concurrency must be at least 1"
-    elif spec.max_tokens < 1:
-        wrong = f"max_tokens must be at least 1, not {spec.max_tokens}"
-    elif spec.flush not in ("no", "idle", "yes"):
-        wrong = f"flush is no, idle or yes, not {spec.flush}"
-    elif any(prompt.messages is None and prompt.text is None for prompt in prompts):
-        wrong = "a prompt has neither messages nor text"
-    if wrong is not None:
-        raise RunFailed(f"{wrong} (spec of run {spec.run_id})")

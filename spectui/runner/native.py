@@ -6,8 +6,6 @@ SGLang 0.4.9 to 0.5.23 repeat the whole text in each event unless started with `
 
 from __future__ import annotations
 
-from array import array
-
 CUMULATIVE, INCREMENTAL = "cumulative", "incremental"
 _SURE = 3
 """So many events that continue the text before them make chance unlikely where there are no ids to tell by."""
@@ -16,19 +14,24 @@ _SURE = 3
 class NativeAnswer:
     """Gathers the answer, event by event, until it is known how the server streams, and beyond."""
 
-    __slots__ = ("_score", "_texts", "ids", "ids_mode", "text_mode")
+    __slots__ = ("_score", "ids", "ids_mode", "text_mode", "texts")
 
     def __init__(self) -> None:
-        self.ids: array[int] = array("q")
+        self.ids: list[int] = []
         self.text_mode: str | None = None
         self.ids_mode: str | None = None
-        self._texts: list[str] = []
+        self.texts: list[str] = []
         self._score = 0
 
     @property
     def cumulative(self) -> bool:
         """The text is known to be repeated, so that only the last event's text is needed."""
         return self.text_mode == CUMULATIVE
+
+    @property
+    def incremental(self) -> bool:
+        """Both text and ids are known to come once, so that an event only adds to them."""
+        return self.text_mode == INCREMENTAL and self.ids_mode == INCREMENTAL
 
     def add(self, text: str | None, ids: list[int] | None, count: int | None, before: int) -> str:
         """Takes one event; ``count`` and ``before`` are the tokens after and before it. Gives the text it added."""
@@ -43,7 +46,7 @@ class NativeAnswer:
                 self.ids_mode = CUMULATIVE
             elif count is not None and len(ids) == count - before != count:
                 self.ids_mode = INCREMENTAL
-            elif len(ids) >= known and ids[:known] == self.ids.tolist():
+            elif len(ids) >= known and ids[:known] == self.ids:
                 self.ids_mode = CUMULATIVE
             elif ids:
                 self.ids_mode = INCREMENTAL
@@ -51,12 +54,12 @@ class NativeAnswer:
             if len(ids) >= known:
                 self.ids.extend(ids[known:])
             else:  # a stop string took tokens back
-                self.ids = array("q", ids)
+                self.ids = list(ids)
         else:
             self.ids.extend(ids)
 
     def _add_text(self, text: str) -> str:
-        texts = self._texts
+        texts = self.texts
         if self.text_mode == INCREMENTAL or not texts:
             if text:
                 texts.append(text)
@@ -77,7 +80,7 @@ class NativeAnswer:
         texts.append(text)
         if self._score >= _SURE:
             self.text_mode = CUMULATIVE
-            self._texts = [text]
+            self.texts = [text]
         elif len(text) == len(before) and self.ids_mode == INCREMENTAL:
             return text
         return text[len(before) :]
@@ -85,9 +88,9 @@ class NativeAnswer:
     def repeats(self, incremental: bool | None) -> bool:
         """Whether events repeat the text; ``incremental`` is what the server's settings say, where the data is open."""
         if self.text_mode is None:
-            return len(self._texts) > 1 and (self._score > 0 or incremental is False)
+            return len(self.texts) > 1 and (self._score > 0 or incremental is False)
         return self.text_mode == CUMULATIVE
 
     def text(self, incremental: bool | None) -> str:
         """The whole text."""
-        return self._texts[-1] if self._texts and self.repeats(incremental) else "".join(self._texts)
+        return self.texts[-1] if self.texts and self.repeats(incremental) else "".join(self.texts)

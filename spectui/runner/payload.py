@@ -19,7 +19,15 @@ class Meta(msgspec.Struct, gc=False):
     """``meta_info`` of the native route, as far as every event needs it."""
 
     completion_tokens: int | None = None
-    finish_reason: msgspec.Raw = NULL
+    finish_reason: Any = None
+
+
+class Step(msgspec.Struct, gc=False):
+    """An event in the middle of an incremental native stream; one that lacks a field is no such event."""
+
+    text: str
+    output_ids: list[int]
+    meta_info: Meta
 
 
 class Delta(msgspec.Struct, gc=False):
@@ -52,6 +60,7 @@ class Event(msgspec.Struct):
 
 
 _typed = msgspec.json.Decoder(Event).decode
+decode_step = msgspec.json.Decoder(Step).decode
 
 
 def decode(payload: bytes) -> Event | None:
@@ -89,7 +98,7 @@ def _lenient(tree: Mapping[str, Any]) -> Event:
     return Event(
         text=_text(tree.get("text")),
         output_ids=_ids(tree.get("output_ids")),
-        meta_info=Meta(number(meta.get("completion_tokens")), _raw(meta.get("finish_reason")))
+        meta_info=Meta(number(meta.get("completion_tokens")), meta.get("finish_reason"))
         if isinstance(meta, dict)
         else None,
         choices=[_choice(c) for c in choices if isinstance(c, dict)] if isinstance(choices, list) else None,

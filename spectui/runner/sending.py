@@ -14,8 +14,8 @@ from spectui.runner.answers import Answers, Live
 from spectui.runner.arm import Arm
 from spectui.runner.arrival import ClosedLoop, Job, Request
 from spectui.runner.failure import RunFailed, Stopped
+from spectui.runner.record import Ending, Identity, record_of
 from spectui.runner.routes import IDS, call
-from spectui.runner.stream import Ending, Identity
 from spectui.store.journal import Writer
 
 GONE_AFTER = 3
@@ -154,7 +154,7 @@ class Sender:
         ending = request.ending
         assert ending is not None
         request.fold.close()
-        return Outcome(request.fold.record(request.job.who, ending), ending)
+        return Outcome(record_of(request.fold, request.job.who, ending), ending)
 
     def _write(self, arm: Arm, request: Request, record: RequestRecord) -> None:
         fold, tally = request.fold, arm.tally

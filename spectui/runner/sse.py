@@ -20,7 +20,7 @@ class EventSplitter:
     is cut: what has no line end yet is kept in pieces and joined once.
     """
 
-    __slots__ = ("_after_cr", "_begun", "_data", "_name", "_pieces")
+    __slots__ = ("_after_cr", "_begun", "_clear", "_data", "_name", "_pieces")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -28,9 +28,24 @@ class EventSplitter:
         self._name = b""
         self._after_cr = False
         self._begun = False
+        self._clear = False
+        """Nothing is left of what came before: no unfinished line, no event in the making."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """The data of the events that these bytes complete, in order."""
+        if (
+            self._clear
+            and data[:6] == b"data: "
+            and data[-1] == 10
+            and data.find(b"\n") == len(data) - 2
+            and b"\r" not in data
+        ):
+            return [data[6:-2]]  # one whole event of one line, as most reads of a paced stream bring
+        found = self._feed(data)
+        self._clear = self._begun and not (self._pieces or self._data or self._name or self._after_cr)
+        return found
+
+    def _feed(self, data: bytes) -> list[bytes]:
         if not self._begun:
             data = self._without_bom(data)
         if self._after_cr and data:

@@ -1,4 +1,4 @@
-"""One request's stream: received bytes and their stamps in, a :class:`RequestRecord` out. Pure: no clock, no IO.
+"""One request's stream: received bytes and their stamps in, counts, times and text out. Pure: no clock, no IO.
 
 Tokens are counted from ``completion_tokens`` (native route) or ``usage`` (OpenAI routes), never from events: with
 speculation an event carries as many tokens as its verify step accepted.
@@ -7,12 +7,10 @@ speculation an event carries as many tokens as its verify step accepted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from spectui.core.request import RequestRecord
 from spectui.engines.sglang.contract import SpecDetails, spec_fields
 from spectui.runner import payload as events
 from spectui.runner.native import INCREMENTAL, NativeAnswer
@@ -26,42 +24,13 @@ _TAIL = 1536
 _DIGITS = b"0123456789"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which request this is: the fields of a record that are known before it is sent."""
-
-    index: int
-    prompt_id: str
-    group: str
-    arm: str
-    pass_name: str
-    phase: str
-    concurrency: int
-    block: int
-    rid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How the exchange with the server ended."""
-
-    state: str
-    """complete; refused, unreachable, reset, closed, silent, unreadable (all of the connection); status (the server
-    answered other than 200); stopped (by us)."""
-    t_ns: int
-    status: int | None = None
-    detail: str = ""
-    body: bytes = b""
-    """Of an answer other than 200, cut at some kilobytes."""
-
-
 class StreamFold:
     """Folds the stream of one request. ``incremental`` is what the server's settings say of the native route."""
 
     __slots__ = (
         "_broken", "_content", "_cumulative", "_error", "_finish_payload", "_incremental", "_last", "_native", "_spec",
-        "_splitter", "_thoughts", "_usage_payload", "counts", "done", "finish", "first_answer_ns", "first_ns",
-        "last_ns", "live", "stamps", "start_ns", "text_events", "tokens", "torn", "unreadable",
+        "_splitter", "_stepwise", "_thoughts", "_usage_payload", "counts", "done", "finish", "first_answer_ns",
+        "first_ns", "last_ns", "live", "stamps", "start_ns", "text_events", "tokens", "torn", "unreadable",
     )  # fmt: skip
 
     def __init__(self, incremental: bool | None = None) -> None:
@@ -85,6 +54,7 @@ class StreamFold:
         self._splitter = EventSplitter()
         self._native: NativeAnswer | None = None
         self._cumulative = False
+        self._stepwise = False
         self._last = b""
         self._broken = ""
         self._content: list[str] = []
@@ -103,12 +73,38 @@ class StreamFold:
         if self.done:
             return True
         for payload in self._splitter.feed(data):
-            if self._cumulative and self._take_tail(payload, t_ns):
+            if self._stepwise:
+                if self._take_step(payload, t_ns):
+                    continue
+            elif self._cumulative and self._take_tail(payload, t_ns):
                 continue
             self._take(payload, t_ns)
             if self._ended():
                 return True
         return False
+
+    def _take_step(self, payload: bytes, t_ns: int) -> bool:
+        """A native event that only adds, the commonest of all: decoded once and as little as can be."""
+        try:
+            event = events.decode_step(payload)
+        except msgspec.MsgspecError:
+            return False
+        meta = event.meta_info
+        count = meta.completion_tokens
+        native = self._native
+        if count is None or meta.finish_reason is not None or native is None:
+            return False
+        native.ids.extend(event.output_ids)
+        native.texts.append(event.text)
+        added = count - self.tokens
+        if added > 0:
+            self.tokens = count
+            self.counts.append(count)
+            self.stamps.append(t_ns)
+            self.last_ns = t_ns
+            if self.live is not None:
+                self.live.append((added, event.text))
+        return True
 
     def _take_tail(self, payload: bytes, t_ns: int) -> bool:
         """A native event that repeats the text: only its tail is looked at, so that cost does not grow with it."""
@@ -188,10 +184,11 @@ class StreamFold:
         if self.live is not None and self.tokens > before:
             self.live.append((self.tokens - before, added))
         self._cumulative = native.cumulative
+        self._stepwise = native.incremental and self.first_ns is not None
         self._last = payload
-        if meta is not None and not events.is_null(meta.finish_reason):
+        if meta is not None and meta.finish_reason is not None:
             self._finish_payload = payload
-            self._reason(msgspec.json.decode(meta.finish_reason))
+            self._reason(meta.finish_reason)
 
     def _take_openai(self, event: events.Event, payload: bytes, t_ns: int) -> None:
         if not events.is_null(event.sglext):
@@ -310,7 +307,7 @@ class StreamFold:
         if self._cumulative and native.ids_mode != INCREMENTAL:
             event = events.decode(self._last)
             return [] if event is None or event.output_ids is None else event.output_ids
-        return native.ids.tolist()
+        return native.ids
 
     @property
     def joined(self) -> bool:
@@ -319,15 +316,31 @@ class StreamFold:
         return steps is not None and bool(self.counts) and len(self.counts) - 1 < steps - 1
 
     def details(self) -> SpecDetails:
-        return spec_fields(self._meta() if self._spec is None else self._spec)
+        return spec_fields(self.meta() if self._spec is None else self._spec)
 
-    def _meta(self) -> Mapping[str, Any]:
+    def meta(self) -> Mapping[str, Any]:
+        """``meta_info`` of the event that finished the request; empty where there was none."""
         tree = events.as_tree(self._finish_payload) or {}
         meta = tree.get("meta_info")
         if meta is None and isinstance(tree.get("choices"), list) and tree["choices"]:
             first = tree["choices"][0]
             meta = first.get("meta_info") if isinstance(first, dict) else None
         return meta if isinstance(meta, dict) else {}
+
+    def usage(self) -> Mapping[str, Any]:
+        """The last ``usage`` that was sent; empty where there was none."""
+        found = (events.as_tree(self._usage_payload) or {}).get("usage")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def error(self) -> str | None:
+        """What the server said went wrong, inside the stream."""
+        return self._error
+
+    @property
+    def no_answer(self) -> bool:
+        """It thought and never answered."""
+        return self._native is None and bool(self._thoughts) and not self._content
 
     def take_live(self) -> list[tuple[int, str]]:
         """Tokens and text of each event since the last call, for the one request that is shown as it streams."""
@@ -341,111 +354,6 @@ class StreamFold:
             pieces.append((tokens, piece))
         return pieces
 
-    def record(self, who: Identity, ending: Ending) -> RequestRecord:
-        """The record of this request; call :meth:`close` first."""
-        status, error = self._status(ending)
-        meta, usage = self._meta(), _usage_of(self._usage_payload)
-        spec = self.details()
-        counted = self.tokens > 0
-        start = self.start_ns or ending.t_ns
-        before = 0
-        increments = []
-        for count in self.counts:
-            increments.append(count - before)
-            before = count
-        cached = events.number(meta.get("cached_tokens"))
-        if cached is None:
-            cached = _inner(usage, "prompt_tokens_details", "cached_tokens")
-        reasoning = events.number(meta.get("reasoning_tokens"))
-        if reasoning is None:
-            reasoning = events.number(usage.get("reasoning_tokens"))
-        if reasoning is None:
-            reasoning = _inner(usage, "completion_tokens_details", "reasoning_tokens")
-        prompt = events.number(meta.get("prompt_tokens"))
-        latency = meta.get("e2e_latency")
-        completion = self.tokens if counted else (self.text_events or None)
-        return RequestRecord(
-            index=who.index,
-            prompt_id=who.prompt_id,
-            group=who.group,
-            arm=who.arm,
-            pass_name=who.pass_name,
-            phase=who.phase,
-            concurrency=who.concurrency,
-            block=who.block,
-            rid=who.rid,
-            start_s=seconds(start),
-            first_s=None if self.first_ns is None else seconds(self.first_ns),
-            last_s=None if self.last_ns is None else seconds(self.last_ns),
-            end_s=seconds(max(ending.t_ns, start)),
-            status=status,
-            error=error,
-            finish=self.finish,
-            prompt_tokens=events.number(usage.get("prompt_tokens")) if prompt is None else prompt,
-            completion_tokens=completion,
-            tokens_estimated=completion is not None and not counted,
-            cached_tokens=cached,
-            verify_steps=spec.verify_steps,
-            accepted_drafts=spec.accepted_drafts,
-            proposed_drafts=spec.proposed_drafts,
-            histogram=spec.histogram,
-            increments=tuple(increments),
-            event_s=tuple(round((stamp - start) / 1e9, 6) for stamp in self.stamps),
-            reasoning_tokens=reasoning,
-            first_answer_s=None if self.first_answer_ns is None else seconds(self.first_answer_ns),
-            server_e2e_s=float(latency) if isinstance(latency, int | float) else None,
-            marks=self._marks(),
-        )
-
-    def _marks(self) -> tuple[str, ...]:
-        marks = []
-        if self.unreadable:
-            marks.append("unreadable_events")
-        if self.torn:
-            marks.append("torn_event")
-        if self.joined:
-            marks.append("route_joined_steps")
-        if self.done and not self.text_events and not self.tokens and self._error is None:
-            marks.append("no_output")
-        elif self.done and self._native is None and self._thoughts and not self._content:
-            marks.append("no_answer_text")
-        return tuple(marks)
-
-    def _status(self, ending: Ending) -> tuple[str, str | None]:
-        begun = bool(self.tokens or self.text_events)
-        had = f" after {self.tokens or self.text_events} tokens" if begun else ""
-        if self._error is not None:
-            return "failed", events.clean(self._error)
-        if ending.state == "stopped":
-            return "stopped", ending.detail or None
-        if ending.state == "status":
-            return "failed", f"HTTP {ending.status}: {body_words(ending.body)}"
-        if self.done:
-            return ("ok", None) if begun else ("failed", "the server ended the stream without a token")
-        if ending.state == "complete":
-            where = " inside an event" if self.torn else ""
-            return "cut off", f"the stream ended{where} without its end mark{had}"
-        words = ending.detail or ending.state
-        return ("cut off" if begun or self.torn else "failed"), words + had
-
-
-def seconds(t_ns: int) -> float:
-    """Nanoseconds as seconds, to the microsecond: what a double holds of an epoch time."""
-    return round(t_ns / 1e9, 6)
-
-
-def body_words(body: bytes) -> str:
-    """What an answer other than 200 says, in one line."""
-    tree = events.as_tree(body)
-    if tree is not None:
-        return events.error_words(tree)
-    return " ".join(body.decode("utf-8", "replace").split())[:300] or "no further words"
-
-
-def _usage_of(payload: bytes) -> Mapping[str, Any]:
-    usage = (events.as_tree(payload) or {}).get("usage")
-    return usage if isinstance(usage, dict) else {}
-
 
 def _spec_of(tree: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """``sglext.spec_tokens_details`` (0.5.23), an object or a list of one."""
@@ -454,8 +362,3 @@ def _spec_of(tree: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if isinstance(found, list) and found:
         found = found[0]
     return found if isinstance(found, dict) else None
-
-
-def _inner(tree: Mapping[str, Any], outer: str, key: str) -> int | None:
-    inner = tree.get(outer)
-    return events.number(inner.get(key)) if isinstance(inner, dict) else None

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from spectui.runner.stream import Ending
+from spectui.runner.record import Ending
 from spectui.runner.transport import BODY_LIMIT, Call, Lag, Place, Sink
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from spectui.engines.sglang.address import dialled
-from spectui.runner.stream import Ending
+from spectui.runner.record import Ending
 
 BODY_LIMIT = 64 * 1024
 """So much is kept of an answer that is no stream (an error page)."""

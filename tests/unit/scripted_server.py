@@ -79,9 +79,9 @@ class ScriptedServer:
     def __exit__(self, *_: object) -> None:
         self._ending = True
         self.gate.set()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self.stop_listening()
         self._accepting.join(5)
+        self._listener.close()
         for wire in self._wires:
             with contextlib.suppress(OSError):
                 wire.shutdown(socket.SHUT_RDWR)
@@ -92,12 +92,18 @@ class ScriptedServer:
             wire.close()
         assert not self.failures, self.failures
 
+    def stop_listening(self) -> None:
+        """From now on connections are refused."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+
     def _accept(self) -> None:
         while not self._ending:
             try:
                 wire, _ = self._listener.accept()
             except OSError:
                 return
+            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.connections += 1
             self._wires.append(wire)
             thread = threading.Thread(target=self._serve, args=(wire,))

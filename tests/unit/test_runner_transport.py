@@ -10,7 +10,7 @@ import pytest
 from scripted_server import ScriptedServer, Talk
 
 from spectui.runner.epoll import EpollTransport
-from spectui.runner.stream import Ending
+from spectui.runner.record import Ending
 from spectui.runner.transport import Call, Lag, Transport, open_transport, place_of
 
 

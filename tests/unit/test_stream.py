@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.core.request import RequestRecord
+from spectui.runner.record import Ending, Identity, record_of
 from spectui.runner.sse import EventSplitter
-from spectui.runner.stream import Ending, Identity, StreamFold
+from spectui.runner.stream import StreamFold
 
 DATA = Path(__file__).parent.parent / "data" / "streams"
 WHO = Identity(0, "p", "code", "A", "cold", "measure", 1, 0, "rid-0")
@@ -30,7 +31,7 @@ def folded(pieces: list[bytes], state: str = "complete") -> tuple[StreamFold, Re
     for i, piece in enumerate(pieces):
         fold.received(piece, START + (i + 1) * 1_000_000)
     fold.close()
-    return fold, fold.record(WHO, Ending(state, START + (len(pieces) + 1) * 1_000_000))
+    return fold, record_of(fold, WHO, Ending(state, START + (len(pieces) + 1) * 1_000_000))
 
 
 def replayed(name: str) -> tuple[StreamFold, RequestRecord]:
@@ -42,7 +43,7 @@ def replayed(name: str) -> tuple[StreamFold, RequestRecord]:
         at = START + round(seconds * 1e9)
         fold.received(text.encode() + b"\n", at)
     fold.close()
-    return fold, fold.record(WHO, Ending("complete", at))
+    return fold, record_of(fold, WHO, Ending("complete", at))
 
 
 def timed(name: str) -> tuple[StreamFold, RequestRecord]:
@@ -54,7 +55,7 @@ def timed(name: str) -> tuple[StreamFold, RequestRecord]:
         at = START + event["t_ms"] * 1_000_000
         fold.received(b"data: " + json.dumps(event["data"]).encode() + b"\n\n", at)
     fold.received(b"data: [DONE]\n\n", at)
-    return fold, fold.record(WHO, Ending("complete", at))
+    return fold, record_of(fold, WHO, Ending("complete", at))
 
 
 def ms(record: RequestRecord, at: float | None) -> float:
@@ -123,7 +124,7 @@ def test_fc38_time_between_chunks_is_not_time_between_tokens() -> None:
         event = {"text": "x", "meta_info": {"completion_tokens": chunk["completion_tokens"], "finish_reason": None}}
         fold.received(f"data: {json.dumps(event)}\n\n".encode(), START + chunk["t_ms"] * 1_000_000)
     fold.received(b"data: [DONE]\n\n", START + 770_000_000)
-    record = fold.record(WHO, Ending("complete", START + 770_000_000))
+    record = record_of(fold, WHO, Ending("complete", START + 770_000_000))
     assert ms(record, record.first_s) == 200
     assert record.increments == (3,) * 20
     assert ms(record, record.last_s) == 770
@@ -306,7 +307,7 @@ def test_fc71_an_error_inside_a_stream(name: str, words: str, tokens: int | None
         (b'event: error\ndata: {"message": "named"}\n\n', "named"),
         (b"event: error\ndata: plain words\n\n", "plain words"),
         (b'data: {"detail": "x", "error": {"code": 3}}\n\n', '{"code": 3}'),
-        (b'data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"long"}}}\n\ndata: [DONE]\n\n', "long"),
+        (b'data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"x"}}}\n\ndata: [DONE]\n\n', "x"),
     ],
 )  # fmt: skip
 def test_other_shapes_of_an_error(event: bytes, words: str) -> None:
@@ -363,7 +364,7 @@ def test_an_answer_other_than_200_is_told_in_the_servers_words() -> None:
     fold = StreamFold()
     fold.sent(START)
     fold.close()
-    record = fold.record(WHO, Ending("status", START + 5, 401, "", b'{"error":"Unauthorized"}'))
+    record = record_of(fold, WHO, Ending("status", START + 5, 401, "", b'{"error":"Unauthorized"}'))
     assert record.status == "failed"
     assert record.error == "HTTP 401: Unauthorized"
 

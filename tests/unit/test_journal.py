@@ -1,0 +1,123 @@
+"""The journal under crashes, growth and odd text."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from spectui.store import journal
+
+
+def test_rows_come_back_as_written(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with journal.Writer(path) as writer:
+        writer.row("head", schema=1, arms=[{"name": "A"}])
+        writer.row("sample", t=12.5, tokens=3, steps=(1, 2))
+    rows = list(journal.read(path))
+    assert [row["kind"] for row in rows] == ["head", "sample"]
+    assert rows[1] == {"t": 12.5, "kind": "sample", "tokens": 3, "steps": [1, 2]}
+    assert rows[0]["t"] > 1_600_000_000
+
+
+def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text("")
+    path.chmod(0o644)
+    with journal.Writer(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("torn", [b'{"t": 3, "kind": "sam', b'{"t": 3, "text": "\xe4\xbd', b"\x00\x00"])
+def test_a_torn_last_line_survives(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b'{"t": 1, "kind": "head"}\n{"t": 2, "kind": "sample"}\n' + torn)
+    assert [row["t"] for row in journal.read(path)] == [1, 2]
+    with journal.Writer(path) as writer:
+        writer.row("end", t=4, status="failed", reason="")
+    assert [row["t"] for row in journal.read(path)] == [1, 2, 4], "the next row begins a line of its own"
+
+
+def test_half_a_surrogate_pair_is_mended(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with journal.Writer(path) as writer:
+        writer.row("mark", t=1, detail=["a\ud83d", {"k\udc00": "\ud83d\ude80"}])
+    assert next(journal.read(path))["detail"] == ["a�", {"k�": "🚀"}]
+
+
+def test_numbers_that_json_has_not_are_null(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with journal.Writer(path) as writer:
+        writer.row("sample", t=1, value=float("nan"))
+    assert next(journal.read(path))["value"] is None
+
+
+def test_threads_do_not_mix_lines(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with journal.Writer(path) as writer:
+
+        def write(name: str) -> None:
+            for i in range(100):
+                writer.row("sample", t=1, name=name, i=i, more="x" * 500)
+
+        threads = [threading.Thread(target=write, args=(str(i),)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    rows = list(journal.read(path))
+    assert len(rows) == 400
+    assert [row["i"] for row in rows if row["name"] == "2"] == list(range(100))
+
+
+def test_a_follower_sees_rows_once_and_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    follower = journal.Follower(path)
+    assert follower.new() == []
+    line = '{"t": 1, "kind": "mark", "detail": "ü"}\n'.encode()
+    cut = line.index(b"\xc3") + 1
+    with open(path, "ab", buffering=0) as file:
+        file.write(line[:cut])
+        assert follower.new() == []
+        file.write(line[cut:] + b'{"t": 2, ')
+        assert [row["t"] for row in follower.new()] == [1]
+        file.write(b'"kind": "end"}\n')
+        assert [row["t"] for row in follower.new()] == [2]
+    assert follower.new() == []
+
+
+def test_tail_ends_with_the_end_row(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    rows = journal.tail(path, poll_s=0.001)
+
+    def write() -> None:
+        with journal.Writer(path) as writer:
+            for i in range(5):
+                writer.row("sample", t=i + 1)
+            writer.row("end", t=9, status="complete", reason="")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    seen = [row["t"] for row in rows]
+    thread.join()
+    assert seen == [1, 2, 3, 4, 5, 9]
+
+
+def test_tail_ends_when_the_writer_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b'{"t": 1, "kind": "head"}\n{"t": 2, "ki')
+    alive = iter([True, True, False])
+    assert [row["t"] for row in journal.tail(path, alive=lambda: next(alive), poll_s=0.001)] == [1]
+
+
+def test_a_journal_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        journal.Writer(tmp_path / "gone" / "journal.jsonl")
+
+
+def test_reading_skips_what_is_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b'[1, 2]\n\n"x"\n{"t": 1, "kind": "odd", "new": {"a": 1}}\n')
+    assert list(journal.read(path)) == [{"t": 1, "kind": "odd", "new": {"a": 1}}]
