@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectui.core.ngram import NgramSettings
+from spectui.predict.chain import chain_lengths, conditional_rates
+from spectui.predict.fast_replay import SharedReplay, can_replay, shape
+from spectui.predict.plain_replay import plain_histograms
+from spectui.predict.replay import Pair, Source, known_share, load, repeated_share, replay
+from spectui.predict.replay_grid import run_grid
+from spectui.predict.replay_source import ReplaySourceError
+from spectui.predict.text_index import TextIndex
+
+RECORDING = Path(__file__).parents[1] / "data" / "ngram" / "sglang-0.5.15-ngram-8.json"
+RECORDED: dict[str, list[dict[str, Any]]] = json.loads(RECORDING.read_text())
+WORKLOADS = {name: [Pair(row["prompt_ids"], row["output_ids"]) for row in rows] for name, rows in RECORDED.items()}
+
+
+@st.composite
+def repeating(draw: st.DrawFn, low: int, high: int) -> list[int]:
+    """Token ids with passages that come again, so that long matches and loops occur."""
+    said: list[int] = []
+    size = draw(st.integers(low, high))
+    while len(said) < size:
+        if said and draw(st.booleans()):
+            start = draw(st.integers(0, len(said) - 1))
+            said += said[start : start + draw(st.integers(1, 12))]
+        else:
+            said.append(draw(st.integers(0, 3)))
+    return said[:size]
+
+
+requests = st.lists(st.builds(Pair, repeating(1, 25), repeating(0, 60)), min_size=1, max_size=4)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    requests,
+    st.sampled_from([2, 3, 4, 8, 18]),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9)), min_size=1, max_size=3),
+    st.lists(st.sampled_from([1, 2, 4, 8, 16]), min_size=1, max_size=3),
+    st.sampled_from(["0.5.10", "0.5.12", "0.5.15"]),
+    st.sampled_from([None, True, False]),
+)
+def test_the_fast_replay_is_the_plain_one(
+    pairs: list[Pair],
+    depth: int,
+    breadths: list[tuple[int, int]],
+    widths: list[int],
+    version: str,
+    overlap: bool | None,
+) -> None:
+    index = TextIndex(pairs, depth + len(pairs))
+    for low, more in breadths:
+        grid = {
+            width: NgramSettings(width, depth, low, low + more, version=version, overlap=overlap) for width in widths
+        }
+        fast = SharedReplay(index, shape(grid[widths[0]])).histograms(widths)
+        assert fast == {width: plain_histograms(pairs, chosen) for width, chosen in grid.items()}
+
+
+@pytest.mark.parametrize("width", [2, 4, 16])
+@pytest.mark.parametrize(("depth", "high"), [(18, 10), (6, 1)])
+def test_the_fast_replay_is_the_plain_one_on_a_recording(width: int, depth: int, high: int) -> None:
+    chosen = NgramSettings(width, depth, max_bfs_breadth=high)
+    assert can_replay(chosen, 10_000)
+    [found] = run_grid(WORKLOADS, [chosen], 1)
+    assert found == {name: plain_histograms(pairs, chosen) for name, pairs in WORKLOADS.items()}
+
+
+def test_a_replay_gives_the_servers_own_steps() -> None:
+    [found] = replay(WORKLOADS, [NgramSettings(num_draft_tokens=8)])
+    assert found.exact
+    assert found.why_not is None
+    said = found.as_json()
+    for name, rows in RECORDED.items():
+        assert [r["verify_steps"] for r in said["workloads"][name]] == [r["spec_verify_ct"] for r in rows]
+    steps = sum(row["spec_verify_ct"] for rows in RECORDED.values() for row in rows)
+    tokens = sum(len(row["output_ids"]) - 1 for rows in RECORDED.values() for row in rows)
+    assert said["verify_steps"] == steps == sum(said["histogram"])
+    assert said["accept_length"] == pytest.approx(tokens / steps)
+    assert {"num_draft_tokens", "max_trie_depth", "min_bfs_breadth", "max_bfs_breadth", "match_type"} < said.keys()
+    assert json.loads(json.dumps(said)) == said
+
+
+def test_two_processes_give_what_one_gives_in_the_order_of_the_grid() -> None:
+    grid = [NgramSettings(n, d, match_type=m) for m in ("BFS", "PROB") for d in (18, 4) for n in (4, 8)]
+    grid.append(grid[0])
+    pairs = {"short": WORKLOADS["short"][:2]}
+    assert run_grid(pairs, grid, 2) == run_grid(pairs, grid, 1)
+
+
+def test_a_store_that_would_evict_is_replayed_plainly() -> None:
+    small = NgramSettings(8, capacity=400)
+    assert not can_replay(small, 512)
+    [found] = replay({"edit": WORKLOADS["edit"]}, [small])
+    assert [list(r.histogram) for r in found.workloads["edit"]] == plain_histograms(WORKLOADS["edit"], small)
+    [large] = replay({"edit": WORKLOADS["edit"]}, [NgramSettings(8)])
+    assert found.verify_steps > large.verify_steps
+
+
+def test_warm_and_primed_take_fewer_steps_than_cold() -> None:
+    chosen = [NgramSettings(8)]
+    source = Source({"short": WORKLOADS["short"][1:2]}, primers={"short": WORKLOADS["short"]})
+    cold, warm, primed = (replay(source, chosen, mode=mode)[0] for mode in ("cold", "warm", "primed"))
+    assert warm.verify_steps < cold.verify_steps
+    assert primed.verify_steps < cold.verify_steps
+    assert replay(source, chosen)[0] == primed
+    assert len(primed.workloads["short"]) == 1
+    with pytest.raises(ValueError, match="nothing was recorded to prime"):
+        replay(WORKLOADS, chosen, mode="primed")
+    with pytest.raises(ValueError, match="mode must be one of cold, warm, primed"):
+        replay(WORKLOADS, chosen, mode="hot")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "said"),
+    [
+        ({"match_type": "PROB"}, "PROB"),
+        ({"version": "0.5.5"}, "0.5.5"),
+        ({"version": "0.5.12"}, "without overlap"),
+        ({"external_sam_budget": 3}, "external corpora"),
+    ],
+)
+def test_what_no_recording_verified_is_an_estimate(knobs: dict[str, Any], said: str) -> None:
+    [found] = replay({"w": [Pair([1], [1, 2])]}, [NgramSettings(4, **knobs)])
+    assert not found.exact
+    assert said in (found.why_not or "")
+
+
+def test_a_request_without_a_verify_step() -> None:
+    [found] = replay({"w": [Pair([1], [2]), Pair([1], [])]}, [NgramSettings(4)])
+    assert found.verify_steps == 0
+    assert found.accept_length is None
+    assert known_share(found.workloads["w"]) is None
+    assert found.as_json()["workloads"]["w"][0]["accept_length"] is None
+
+
+def test_known_and_repeated_shares() -> None:
+    [cold] = replay({"short": WORKLOADS["short"][:1]}, [NgramSettings(8)])
+    [warm] = replay({"short": WORKLOADS["short"][:1]}, [NgramSettings(8)], mode="warm")
+    first, again = (known_share(found.workloads["short"]) or 0 for found in (cold, warm))
+    assert first < again
+    answer = list(range(20))
+    assert repeated_share([Pair([1], answer), Pair([1], answer), Pair([1], [99, *answer[:7]])]) == [0, 1, 0]
+    assert repeated_share([Pair([1], [90, 91, *answer[4:14]])], fed=[Pair([2], answer)]) == [10 / 12]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "the file is empty"),
+        ("  \n", "the file is empty"),
+        ("{", "not JSON (line 1"),
+        ("[1, 2]", "a list at the top"),
+        ("{}", "no workload in it"),
+        ('{"w": 3}', '"w" is a number, not a list'),
+        ('{"w": []}', '"w" has no requests'),
+        ('{"w": [[1]]}', '"w"[0] is a list, not an object'),
+        ('{"w": [{"output_ids": [1]}]}', '"w"[0] has no prompt_ids'),
+        ('{"w": [{"prompt_ids": [1]}]}', '"w"[0] has no output_ids'),
+        ('{"w": [{"prompt_ids": [1], "output_ids": "ab"}]}', '"w"[0].output_ids is a text, not a list'),
+        ('{"w": [{"prompt_ids": [1], "output_ids": []}]}', '"w"[0].output_ids is empty'),
+        ('{"w": [{"prompt_ids": [1], "output_ids": [1.5]}]}', '"w"[0].output_ids[0] is 1.5, not a whole number'),
+        ('{"w": [{"prompt_ids": [true], "output_ids": [1]}]}', '"w"[0].prompt_ids[0] is true, not a whole number'),
+        ('{"w": [{"prompt_ids": [1], "output_ids": [4, -2]}]}', '"w"[0].output_ids[1] is -2; token ids are 0 to'),
+        ('{"w": [{"prompt_ids": [1], "output_ids": [99999999999]}]}', "token ids are 0 to 2147483647"),
+        ("[" * 200_000, "nested too deeply"),
+    ],
+)
+def test_a_bad_file_is_one_clear_line(tmp_path: Path, content: str, said: str) -> None:
+    file = tmp_path / "ids.json"
+    file.write_text(content)
+    with pytest.raises(ReplaySourceError) as error:
+        load(file)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith(str(file))
+
+
+def test_files_that_are_not_there_or_not_text_and_ids_of_another_vocabulary(tmp_path: Path) -> None:
+    with pytest.raises(ReplaySourceError, match="no such file or folder"):
+        load(tmp_path / "none.json")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ReplaySourceError, match="not text"):
+        load(tmp_path / "bytes")
+    (tmp_path / "ids.json").write_text('{"w": [{"prompt_ids": [1], "output_ids": [151643]}]}')
+    assert load(tmp_path / "ids.json", vocab_size=151_936).tokens == 1
+    with pytest.raises(ReplaySourceError, match="token id 151643, but the model's vocabulary has 49152"):
+        load(tmp_path / "ids.json", vocab_size=49_152)
+
+
+def _run(folder: Path, journal: list[dict[str, Any]], answers: list[dict[str, Any]] | None) -> Path:
+    (folder / "journal.jsonl").write_text("".join(json.dumps(row) + "\n" for row in journal))
+    if answers is not None:
+        (folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers) + '{"torn')
+    return folder
+
+
+def _head(**more: Any) -> dict[str, Any]:
+    in_force = {"num_draft_tokens": 8, "max_trie_depth": 18}
+    arm = {"name": "A", "algorithm": "NGRAM", "version": "0.5.15", "settings_in_force": in_force}
+    return {"kind": "head", "arms": [arm], "workload": {"name": "json"}, "temperature": 0, **more}
+
+
+def _flush(pass_name: str, concurrency: int = 1) -> dict[str, Any]:
+    where = {"arm": "A", "pass_name": pass_name, "concurrency": concurrency}
+    return {"kind": "phase", "phase": "flush", "state": "end", "detail": {"flushed": True}, **where}
+
+
+def _answer(pass_name: str, phase: str, index: int, concurrency: int = 1) -> dict[str, Any]:
+    where = {"arm": "A", "pass_name": pass_name, "phase": phase, "concurrency": concurrency, "index": index}
+    return {**where, "prompt_ids": [1, 2], "output_ids": [3, 4, index + 5]}
+
+
+def test_a_run_gives_its_passes_with_what_was_fed_before(tmp_path: Path) -> None:
+    answers = [_answer("cold", "measure", 0), _answer("warm", "feed", 0), _answer("warm", "measure", 1)]
+    source = load(_run(tmp_path, [_head(), _flush("cold"), _flush("warm")], answers))
+    assert list(source.workloads) == ["json cold", "json warm"]
+    assert [len(source.primers[name]) for name in source.workloads] == [0, 1]
+    same, other = replay(source, [NgramSettings(8), NgramSettings(4)])
+    assert same.exact
+    assert other.why_not == "the text was written with num_draft_tokens 8; under this setting it may differ"
+
+
+@pytest.mark.parametrize(
+    ("journal", "answers", "said"),
+    [
+        ([_head(), _flush("cold", 4)], [_answer("cold", "measure", 0, 4)], "4 requests at a time"),
+        ([_head(temperature=0.7), _flush("cold")], [_answer("cold", "measure", 0)], "sampled text"),
+        ([_head()], [_answer("cold", "measure", 0)], "no flush before"),
+        (
+            [_head(arms=[{"name": "A", "algorithm": "none"}]), _flush("cold")],
+            [_answer("cold", "measure", 0)],
+            "written with none",
+        ),
+        (
+            [_head(), _flush("cold"), {"kind": "request", "arm": "A", "pass_name": "cold", "status": "failed"}],
+            [_answer("cold", "measure", 0)],
+            "some requests left no ids",
+        ),
+    ],
+)
+def test_a_run_says_why_its_replay_is_an_estimate(
+    tmp_path: Path, journal: list[dict[str, Any]], answers: list[dict[str, Any]], said: str
+) -> None:
+    [found] = replay(load(_run(tmp_path, journal, answers)), [NgramSettings(8)])
+    assert said in (found.why_not or "")
+
+
+@pytest.mark.parametrize(
+    ("journal", "answers", "said"),
+    [
+        ([_head()], None, "the run kept no answers"),
+        ([_head()], [], "no token ids in it"),
+        ([_head()], [{"arm": "A", "phase": "measure", "text": "hello"}], "no token ids in it"),
+        ([_head()], [{**_answer("cold", "measure", 0), "output_ids": [-1]}], "json cold[0].output_ids[0] is -1"),
+    ],
+)
+def test_a_run_without_ids_is_one_clear_line(
+    tmp_path: Path, journal: list[dict[str, Any]], answers: list[dict[str, Any]] | None, said: str
+) -> None:
+    with pytest.raises(ReplaySourceError) as error:
+        load(_run(tmp_path, journal, answers))
+    assert said in str(error.value)
+
+
+def test_a_folder_that_is_no_run_and_a_damaged_one(tmp_path: Path) -> None:
+    with pytest.raises(ReplaySourceError, match=r"no journal\.jsonl"):
+        load(tmp_path)
+    _run(tmp_path, [_head()], [])
+    (tmp_path / "journal.jsonl").write_text("{broken\n{}\n")
+    with pytest.raises(ReplaySourceError, match="line 1 is not JSON"):
+        load(tmp_path)
+
+
+def test_shorter_chains_from_a_longer_ones_histogram() -> None:
+    one, two, three = chain_lengths([10, 20, 30, 40])
+    assert (one.num_steps, one.num_draft_tokens) == (1, 2)
+    assert [e.accept_length for e in (one, two, three)] == pytest.approx([1.9, 2.6, 3.0])
+    assert [e.accept_rate for e in (one, two, three)] == pytest.approx([0.9, 0.8, 2 / 3])
+    assert chain_lengths([5, 5], num_steps=3)[2].accept_length == pytest.approx(1.5)
+    assert conditional_rates([10, 20, 30, 40]) == pytest.approx([0.9, 70 / 90, 40 / 70])
+    assert conditional_rates([4, 0, 0]) == [0.0, None]
+
+
+@pytest.mark.parametrize(
+    ("histogram", "steps", "said"),
+    [
+        ([], None, "histogram is empty"),
+        ([0, 0], None, "histogram is empty"),
+        ([3, -1], None, "no negative counts"),
+        ([3], None, "at least 1 step"),
+        ([3, 0, 1], 1, "more than 1 accepted drafts"),
+    ],
+)
+def test_histograms_of_no_chain(histogram: list[int], steps: int | None, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        chain_lengths(histogram, steps)
