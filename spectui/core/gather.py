@@ -30,26 +30,26 @@ def gather(
 ) -> Evidence:
     """Of one pass, from the events of its arm: ``("flush", (key, detail))``, ``("prime", …)``, ``("feed", …)``,
     ``("restarted", row)`` and ``("request", record)``."""
+    listed = list(events)
+    last = max((i for i, (name, what) in enumerate(listed) if name == "request" and _measured(what, key)), default=-1)
     memory = _Memory(False)
-    for name, what in events:
+    for name, what in listed[: last + 1]:  # what came later cannot have helped this pass
         if name == "request":
-            owner = (what.arm, what.concurrency, what.pass_name)
-            memory.requests.append((owner, what))
-            continue
-        if name == "restarted":
+            memory.requests.append(((what.arm, what.concurrency, what.pass_name), what))
+        elif name == "restarted":
             memory = _Memory(True)
-            continue
-        owner, detail = what
-        if any(o == key and r.phase == "measure" for o, r in memory.requests) and owner != key:
-            break  # what comes after the pass in question cannot have helped it
-        if name == "flush":
-            memory = _flushed(memory, detail)
+        elif name == "flush":
+            memory = _flushed(memory, what[1])
         elif name == "prime":
             memory.primed = True
-            memory.primed_tokens += _whole(detail.get("tokens"))
-        elif owner == key:
-            memory.steady = bool(detail["steady"]) if "steady" in detail else None
+            memory.primed_tokens += _whole(what[1].get("tokens"))
+        elif what[0] == key:
+            memory.steady = bool(what[1]["steady"]) if "steady" in what[1] else None
     return _evidence(memory, algorithm, key, draft_tokens, foreign)
+
+
+def _measured(r: RequestRecord, key: tuple[str, int, str]) -> bool:
+    return (r.arm, r.concurrency, r.pass_name) == key and r.phase == "measure"
 
 
 def _whole(value: object) -> int:
@@ -66,7 +66,6 @@ def _flushed(memory: _Memory, detail: Mapping[str, Any]) -> _Memory:
 def _evidence(
     memory: _Memory, algorithm: str, key: tuple[str, int, str], draft_tokens: int | None, foreign: bool
 ) -> Evidence:
-    last = max((i for i, (o, r) in enumerate(memory.requests) if o == key and r.phase == "measure"), default=-1)
     prompts: set[str] = set()
     before = measured = tokens_before = tokens_measured = repeated = 0
     grown = zero = steps_seen = 0
@@ -75,9 +74,9 @@ def _evidence(
     weights: list[int] = []
     measured_from = -1
     others: dict[tuple[str, int, str], None] = {}
-    for owner, r in memory.requests[: last + 1]:
+    for owner, r in memory.requests:
         tokens = r.completion_tokens or 0
-        ours = owner == key and r.phase == "measure"
+        ours = _measured(r, key)
         if owner != key:
             others[owner] = None
         if ours:

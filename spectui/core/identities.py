@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spectui.core.request import RequestRecord
+from spectui.core.versions import parse
 
 OK = "ok"
 WITHIN = "within allowance"
@@ -27,16 +27,11 @@ class Identity:
         return {"name": self.name, "state": self.state, "detail": self.detail}
 
 
-def version_key(version: str) -> tuple[int, ...]:
-    """``0.5.10.post1`` -> (0, 5, 10); an unreadable version sorts as the newest."""
-    match = re.match(r"v?(\d+(?:\.\d+){1,2})", version.strip())
-    return tuple(int(n) for n in match[1].split(".")) if match else (999,)
-
-
 def counts_finished_request(version: str) -> bool:
     """Versions whose overlapped scheduler may count one more verify step after a request's end (0.5.10 and 0.5.12,
     scheduler_output_processor_mixin.py; 0.5.15 skips finished requests)."""
-    return (0, 5, 10) <= version_key(version) < (0, 5, 15)
+    found = parse(version)
+    return found is not None and (0, 5, 10) <= found < (0, 5, 15)
 
 
 def bound(completion: int, steps: int, draft_tokens: int, requests: int = 1) -> Identity:

@@ -216,9 +216,10 @@ class PassResult:
     def groups(self) -> list[str]:
         return list(dict.fromkeys(r.group for r in self.records))
 
-    def as_json(self) -> dict[str, Any]:
-        """The figures under the keys that the command line prints; what is not known is None."""
-        state = self.proposer_state
+    def as_json(self, state: ProposerState | None = None) -> dict[str, Any]:
+        """The figures under the keys that the command line prints; what is not known is None. ``state``: where more
+        than the journal was looked at."""
+        state = state or self.proposer_state
         return {
             "arm": self.arm,
             "concurrency": self.concurrency,

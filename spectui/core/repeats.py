@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
 
 FLOOR = 0.05
 """Runs of one setting differ by more than 6 % from each other: a few per cent between two numbers are no difference."""
@@ -31,6 +30,12 @@ class Repeats:
     """(largest − smallest) / median."""
     spread_b: float
     word: str
+
+
+def median(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def spread(values: Sequence[float]) -> float:

@@ -15,6 +15,7 @@ from spectui.core.evidence import Evidence
 from spectui.core.gather import gather
 from spectui.core.live import LiveFold
 from spectui.core.passes import Key, PassResult, windows_of
+from spectui.core.proposer import ProposerState
 from spectui.core.request import RequestRecord
 from spectui.core.rows import Row
 
@@ -90,6 +91,7 @@ class _Arm:
 class _Fold:
     def __init__(self) -> None:
         self.head: Row = {}
+        self.urls: dict[str, str] = {}
         self.records: dict[Key, list[RequestRecord]] = {}
         self.order: dict[str, list[tuple[str, Any]]] = {}
         """Of each arm, what happened to its memory: flushes, fills, requests, in order."""
@@ -122,8 +124,16 @@ class _Fold:
         except (TypeError, ValueError, KeyError, AttributeError):
             self.skipped += 1
 
+    def mates(self, arm: str) -> list[str]:
+        """The arms on the same server, this one first: they share its counters and its store."""
+        url = self.urls.get(arm)
+        return [arm, *(n for n, u in self.urls.items() if n != arm and u == url)] if url else [arm]
+
     def on_head(self, row: Row) -> None:
-        self.head = self.head or row
+        if self.head:
+            return
+        self.head = row
+        self.urls = {str(a["name"]): str(a.get("url") or "").rstrip("/") for a in row.get("arms") or ()}
 
     def on_request(self, row: Row) -> None:
         record = record_of(row)
@@ -133,10 +143,11 @@ class _Fold:
         key = (record.arm, record.concurrency, record.pass_name)
         self.enter(key)
         self.records.setdefault(key, []).append(record)
-        self.order.setdefault(record.arm, []).append(("request", record))
-        span = self.arm(record.arm).span
-        if span is not None:
-            span.sent.append(record)
+        for name in self.mates(record.arm):
+            self.order.setdefault(name, []).append(("request", record))
+            span = self.arm(name).span
+            if span is not None:
+                span.sent.append(record)
 
     def on_phase(self, row: Row) -> None:
         key = (str(row["arm"]), int(row.get("concurrency") or 0), str(row["pass_name"]))
@@ -150,7 +161,8 @@ class _Fold:
         elif phase == "feed":
             self.feed[key] = detail
         if phase in ("flush", "prime", "feed"):
-            self.order.setdefault(key[0], []).append((phase, (key, detail)))
+            for name in self.mates(key[0]):
+                self.order.setdefault(name, []).append((phase, (key, detail)))
 
     def on_metrics(self, row: Row) -> None:
         arm, counters = self.arm(row["arm"]), row.get("counters")
@@ -262,14 +274,16 @@ def fold(rows: Iterable[Row]) -> RunResult:
     return state.result()
 
 
-def run_json(result: RunResult) -> dict[str, Any]:
+def run_json(result: RunResult, states: Mapping[Key, ProposerState] | None = None) -> dict[str, Any]:
     """What ``run --json`` prints: the last pass's figures at the top, and all passes under ``passes``.
+
+    ``states``: of passes whose answers were looked at too (``fairness.evidence_from``); else by the journal alone.
 
     ``passes`` has a pass by its name; where a name was measured with several arms or at several concurrencies, the
     last one of that name, and all of them are in ``all_passes``.
     """
     last = result.last
-    every = [p.as_json() for p in result.passes.values()]
+    every = [p.as_json((states or {}).get(key)) for key, p in result.passes.items()]
     top = dict(every[-1]) if last is not None else {"requests": 0, "failed": 0, "output_tokens": 0, "identities": []}
     if last is not None and not last.client:
         top["client"] = dict(result.client)

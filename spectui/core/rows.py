@@ -8,7 +8,8 @@ kind        other keys
 ==========  =====================================================================================================
 head        first row. ``schema`` (1), ``run_id``, ``spectui`` (version), ``arms`` (list of :class:`ArmHead` as
             dicts), ``workload`` {name, hash, marks, feeding, measuring}, ``passes``, ``concurrency``, ``requests``,
-            ``max_tokens``, ``temperature``, ``seed``, ``thinking``, ``flush``, ``node`` {host, gpus, driver, cpus}
+            ``max_tokens``, ``temperature``, ``seed``, ``thinking``, ``ignore_eos``, ``flush``,
+            ``node`` {host, gpus, driver, cpus}
 phase       ``arm``, ``pass_name``, ``phase`` (flush, prime, warmup, feed, measure), ``concurrency``, ``block``,
             ``state`` (begin, end), ``detail`` {…}. End of a flush: {flushed, attempts, status, reason}; end of a
             feed: {requests, tokens, steady, accept_length}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, exp, inf, log, sqrt
-from statistics import NormalDist
 
 from spectui.core.estimate import LEVEL, Estimate
-from spectui.core.students import t_quantile
+from spectui.core.students import normal_cdf, normal_quantile, t_quantile
 
 MIN_UNITS = 5
 """Pairs below which nominal 95 % does not hold, prompts being as unlike as they are."""
@@ -40,7 +39,7 @@ def needs_blocks(estimate: Estimate, *, difference: float = DIFFERENCE, power: f
     wanted = log(1.0 + difference)
     total = float(MIN_UNITS)
     for _ in range(12):
-        sigmas = t_quantile(0.5 + LEVEL / 2.0, max(2.0, ceil(total) - 1.0)) + NormalDist().inv_cdf(power)
+        sigmas = t_quantile(0.5 + LEVEL / 2.0, max(2.0, ceil(total) - 1.0)) + normal_quantile(power)
         total = max(float(MIN_UNITS), (sigmas * spread / wanted) ** 2)
     asked = ceil(total)
     more = max(0, asked - n)
@@ -74,8 +73,8 @@ class Sequential:
         share = min(1.0, units / self.planned) if self.planned > 0 else 1.0
         if share <= 0:
             return 0.0
-        edge = NormalDist().inv_cdf(1.0 - alpha / 2.0)
-        return 2.0 * (1.0 - NormalDist().cdf(edge / sqrt(share)))
+        edge = normal_quantile(1.0 - alpha / 2.0)
+        return 2.0 * (1.0 - normal_cdf(edge / sqrt(share)))
 
     def look(self, estimate: Estimate) -> tuple[bool, Estimate, Sequential]:
         """(stop, the estimate with this look's interval, the state for the next look). Stop: the interval excludes 1,

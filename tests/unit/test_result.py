@@ -265,3 +265,23 @@ def test_metrics_have_one_row_each_and_tell_why_there_is_none() -> None:
 )  # fmt: skip
 def test_three_digits_that_mean_something(number: float, text: str) -> None:
     assert significant(number) == text
+
+
+def test_arms_on_one_server_share_its_counters_and_its_store() -> None:
+    name = "sglang:generation_tokens_total"
+
+    def read(arm: str, at: str, value: float) -> dict[str, Any]:
+        return {"t": 1.0, "kind": "metrics", "arm": arm, "at": at, "counters": {name: value}}
+
+    mine = [record(i, completion_tokens=400, verify_steps=100) for i in range(8)]
+    theirs = [replace(r, arm="B") for r in mine]
+    rows = [
+        *(read(arm, "before", 0.0) for arm in "AB"), flush(), *map(row_of, [*mine, *theirs]),
+        *(read(arm, "after", 6400.0) for arm in "AB"),
+    ]  # fmt: skip
+    result = fold(journal(*rows, arms=[arm_head("A"), arm_head("B")]))
+    for arm in "AB":
+        states = {i.name: i.state for i in result.passes[arm, 1, "warm"].identities}
+        assert states["token counter"] == "ok"
+    assert result.passes["A", 1, "warm"].proposer_state.name == "cold"
+    assert result.passes["B", 1, "warm"].proposer_state.name == "saturated"
