@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 HIDDEN = "<hidden>"
-_REFERENCE = re.compile(r"^(env:[A-Za-z_]\w*|file:.+|\$\{?[A-Za-z_]\w*\}?)$")
+_REFERENCE = re.compile(r"^(env:[A-Za-z_]\w*|file:(?!//).+|\$\{?[A-Za-z_]\w*\}?)$")
 _LAST = {"key", "token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "authorization"}
 _ALONE = _LAST - {"key", "token"} | {"apikey"}
 _NOT = {("special", "token"), ("eos", "token"), ("bos", "token"), ("pad", "token"), ("unk", "token"), ("mask", "token")}
@@ -19,6 +19,8 @@ _SHAPES = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16}"
     r"|xox[abpr]-[A-Za-z0-9-]{10,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)"
 )
+_WHOLE_WORD = re.compile(r"^(?:sk-|hf_|ghp_|github_pat_|xox[abp]-|AKIA|eyJ)[\w.~+=-]+$")
+"""What a whole word that begins so is, however short; inside a text it must be longer to count."""
 _HEADER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{4,}")
 _URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^\s/:@'\"]*:[^\s/@'\"]+@")
 _VALUE = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s,;&'\"}\])]+"
@@ -45,7 +47,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_reference(value: object) -> bool:
-    """True for ``env:NAME``, ``file:PATH`` and ``$NAME``: these name a secret and are none."""
+    """True for ``env:NAME``, ``file:PATH`` and ``$NAME``, which name a secret; ``file:///x`` is an address."""
     return isinstance(value, str) and bool(_REFERENCE.match(value.strip()))
 
 
@@ -62,6 +64,42 @@ def redact(thing: Thing, secrets: Iterable[str] = ()) -> Thing:
     known = sorted({secret for secret in secrets if secret and len(secret) >= 4}, key=len, reverse=True)
     result: Thing = _redact(thing, known)
     return result
+
+
+def is_secret(name: str, value: str = "") -> bool:
+    """Does a flag or variable of this name, or with this value, hold a key?
+
+    Stricter than :func:`is_secret_name`: of a command or an environment, ``KEY`` and ``--token`` count too.
+    """
+    bare = name.lstrip("-").lower()
+    return is_secret_name(name) or bare in ("key", "keys", "token", "auth") or bool(_WHOLE_WORD.match(value))
+
+
+def hide_env(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables with each value that looks like a key left out; references to keys stay."""
+    return {
+        name: HIDDEN if value and not is_reference(value) and is_secret(name, value) else redact(value)
+        for name, value in env.items()
+    }
+
+
+def hide_argv(argv: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command with keys left out: ``--api-key X``, ``--api-key=X``, ``-e NAME=X``, ``NAME=X``."""
+    out: list[str] = []
+    before = ""
+    for word in argv:
+        name, equals, value = word.partition("=")
+        follows = before.startswith("-") and "=" not in before and is_secret(before) and not word.startswith("--")
+        if is_reference(word) or is_reference(value):
+            out.append(word)
+        elif follows or _WHOLE_WORD.match(word):
+            out.append(HIDDEN)
+        elif equals and value and re.fullmatch(r"-{0,2}[\w-]+", name) and is_secret(name, value):
+            out.append(f"{name}={HIDDEN}")
+        else:
+            out.append(redact(word))
+        before = word
+    return tuple(out)
 
 
 def _redact(thing: Any, known: list[str]) -> Any:

@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 
 from spectui.core.gpu import GpuReading
+from spectui.core.redact import HIDDEN, hide_argv, is_secret
 from spectui.hosts.gpu_facts import gpus_of
 from spectui.hosts.records import ServerRecord, read_all
-from spectui.hosts.redact import hide_argv, is_secret
 from spectui.hosts.supervision import Supervision, supervision
 from spectui.hosts.visible import Visible, map_visible
 
@@ -189,7 +189,7 @@ def template_of(server: FoundServer) -> Template:
                 env[name] = value
     except (psutil.Error, OSError):
         missing.append("its environment cannot be read (another user's process)")
-    if argv and any("(not stored)" in w for w in argv):
+    if argv and any(HIDDEN in w for w in argv):
         missing.append("its API key is not copied: give a reference (env:NAME or file:PATH)")
     if server.cwd is None:
         missing.append("its working folder cannot be read")

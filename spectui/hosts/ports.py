@@ -248,7 +248,7 @@ def _describe(pid: int | None) -> str:
 
 
 def _short(words: Sequence[str]) -> str:
-    from spectui.hosts.redact import hide_argv
+    from spectui.core.redact import hide_argv
 
     text = " ".join(hide_argv(words[:6]))
     return text if len(text) <= 80 else text[:79] + "…"

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spectui.core.redact import hide_argv, hide_env
 from spectui.hosts import children
 from spectui.hosts import records as _records
 from spectui.hosts.commands import container_name, kind_of
@@ -20,9 +21,9 @@ from spectui.hosts.gpus import GpuPanel, read_once
 from spectui.hosts.ports import holder
 from spectui.hosts.processes import MARKER, identify
 from spectui.hosts.records import ServerRecord, alive
-from spectui.hosts.redact import SecretError, hide_argv, hide_env, resolve
 from spectui.hosts.stop import StopOutcome, stop
 from spectui.hosts.watch import ServerState, ServerWatch, watch
+from spectui.store.secrets import SecretError, resolve
 
 __all__ = [
     "LaunchError",

@@ -124,7 +124,7 @@ class ServerWatch:
 
     def _ask_token(self) -> object:
         from spectui.engines.sglang.client import SglangClient
-        from spectui.hosts.redact import resolve
+        from spectui.store.secrets import resolve
 
         key = resolve(self.record.key) if self.record.key else None
         with SglangClient(self.record.url, key=key) as client:

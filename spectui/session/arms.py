@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from urllib.parse import urlsplit
 
 from spectui.core.spec import ArmSpec
 from spectui.session import SessionError
-from spectui.store import locations
+from spectui.store import locations, secrets
 
 if TYPE_CHECKING:
     from spectui.hosts.records import ServerRecord
@@ -80,7 +79,10 @@ def _run_folder(text: str) -> Path | None:
 def arm_spec(
     name: str, target: Target, *, key: str | None = None, admin_key: str | None = None, trusted: bool = False
 ) -> ArmSpec:
-    """The runner's view of a live arm. ``trusted``: started by this very command, so ours to flush."""
+    """The runner's view of a live arm. ``trusted``: started by this very command, so ours to flush.
+
+    Raises :class:`SessionError` where a key's reference leads nowhere.
+    """
     assert target.url is not None, "a live arm has a URL"
     record = _managed(target.url)
     for reference in (key, admin_key):
@@ -104,16 +106,8 @@ def _managed(url: str) -> ServerRecord | None:
 
 
 def resolve_key(reference: str) -> str:
-    """The secret behind ``env:NAME`` or ``file:PATH``. The secret itself is never part of a message."""
-    kind, _, rest = reference.partition(":")
-    if kind == "env" and rest:
-        value = os.environ.get(rest)
-        if not value:
-            raise SessionError(f"the environment has no {rest}, which {reference} refers to", 2)
-        return value
-    if kind == "file" and rest:
-        try:
-            return Path(rest).expanduser().read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SessionError(f"{reference} cannot be read: {getattr(error, 'strerror', 'not text')}", 2) from error
-    raise SessionError("a key is given by reference, as env:NAME or file:PATH, so that it is never shown or stored", 2)
+    """The secret behind a reference, as :func:`spectui.store.secrets.reveal`; raises :class:`SessionError`."""
+    try:
+        return secrets.reveal(reference)
+    except secrets.SecretError as error:
+        raise SessionError(str(error), error.exit_code) from None

@@ -183,7 +183,7 @@ def stop(
 
     def abort() -> None:
         from spectui.engines.sglang.client import SglangClient
-        from spectui.hosts.redact import resolve as secret
+        from spectui.store.secrets import resolve as secret
 
         reference = record.admin_key or record.key
         key = secret(reference) if reference else None

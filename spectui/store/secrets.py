@@ -6,9 +6,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from spectui.core.redact import is_reference
+
 
 class SecretError(Exception):
     """A reference that leads nowhere. The text names the reference, never a value."""
+
+    exit_code = 2
 
 
 def reveal(reference: str, environ: Mapping[str, str] | None = None) -> str:
@@ -19,9 +23,9 @@ def reveal(reference: str, environ: Mapping[str, str] | None = None) -> str:
         kind, place = "env", reference.strip("${}")
     if kind == "env" and place:
         value = environ.get(place, "")
-        if not value:
+        if not value.strip():
             raise SecretError(f"the environment variable {place} is not set: export it, or name another in the profile")
-        return value
+        return value.strip()
     if kind == "file" and place:
         try:
             value = Path(place).expanduser().read_text(encoding="utf-8").strip()
@@ -31,7 +35,12 @@ def reveal(reference: str, environ: Mapping[str, str] | None = None) -> str:
         if not value:
             raise SecretError(f"the file {place} is empty")
         return value
-    raise SecretError("a secret is given as env:NAME or file:PATH")
+    raise SecretError("a key is given by reference, as env:NAME or file:PATH, so that it is never shown or stored")
+
+
+def resolve(value: str, environ: Mapping[str, str] | None = None) -> str:
+    """The secret that a reference names; any other text as it is. Raises SecretError."""
+    return reveal(value, environ) if is_reference(value) else value
 
 
 def variable(reference: str, default: str) -> str:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spectui.hosts.redact import HIDDEN, SecretError, hide_argv, hide_env, resolve
+from spectui.core.redact import HIDDEN, hide_argv, hide_env
+from spectui.store.secrets import SecretError, resolve
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,8 @@ from spectui.hosts.redact import HIDDEN, SecretError, hide_argv, hide_env, resol
         ["HUGGING_FACE_HUB_TOKEN=abc123"],
         ["sk-abc123"],
         ["http://me:abc123@proxy:80"],
+        ["--key", "abc123"],
+        ["env", "TOKEN=abc123", "python"],
         ["bash", "-c", "python -m sglang.launch_server --api-key abc123 --port 1"],
         ["ssh", "node", "API_KEY=abc123 python -m sglang.launch_server"],
     ],
@@ -28,6 +31,8 @@ def test_what_is_no_key_stays() -> None:
     argv = ["python", "-m", "x", "--max-total-tokens", "4096", "--speculative-num-draft-tokens=8", "--host", "h"]
     assert list(hide_argv(argv)) == argv
     assert hide_argv(["--api-key", "env:KEY"]) == ("--api-key", "env:KEY")
+    assert hide_argv(["x", "--enable-auth", "--port", "1"])[3] == "1"
+    assert hide_argv(["--model-path", "hf_models/a"]) == ("--model-path", "hf_models/a")
     assert hide_argv(["bash", "-c", "x --num-draft-tokens 8"]) == ("bash", "-c", "x --num-draft-tokens 8")
 
 

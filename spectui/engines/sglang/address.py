@@ -5,10 +5,10 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from spectui.engines.sglang.errors import BadAddress
+from spectui.store import secrets
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what servers listen on, not what we bind)
 _PROXY_VARIABLES = {"http": ("http_proxy", "HTTP_PROXY"), "https": ("https_proxy", "HTTPS_PROXY")}
@@ -79,27 +79,14 @@ def proxy_variable(url: str, environment: Mapping[str, str] | None = None) -> st
 
 
 def read_key(reference: str | None, environment: Mapping[str, str] | None = None) -> str | None:
-    """The key behind ``env:NAME`` or ``file:PATH``; None for none.
+    """The key behind a reference; None for none.
 
-    Raises :class:`BadAddress` when the reference leads nowhere or is the key itself: keys are given by reference so
-    that they are never stored.
+    Raises :class:`BadAddress`, as every fault of what a client is given, when the reference leads nowhere or is the
+    key itself.
     """
     if not reference:
         return None
-    kind, _, target = reference.partition(":")
-    if kind == "env" and target:
-        values: Mapping[str, str] = os.environ if environment is None else environment
-        value = values.get(target)
-        if not value:
-            raise BadAddress(f"environment variable {target} is not set", "key", "Set it, or give file:PATH")
-        return value.strip()
-    if kind == "file" and target:
-        try:
-            value = Path(target).expanduser().read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not text"
-            raise BadAddress(f"key file {target} cannot be read ({reason})", "key", "Check its path and mode") from None
-        if not value:
-            raise BadAddress(f"key file {target} is empty", "key", "Write the key into it")
-        return value
-    raise BadAddress("a key is given as env:NAME or file:PATH", "key", "Put it in a variable or a file and name that")
+    try:
+        return secrets.reveal(reference, environment)
+    except secrets.SecretError as error:
+        raise BadAddress(str(error), "key", "Set it, or name another variable or file") from None
