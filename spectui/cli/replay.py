@@ -25,6 +25,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-bfs-breadth", type=options.numbers, default=(10,), metavar="N[,N…]")
     parser.add_argument("--match-type", choices=("BFS", "PROB"), default="BFS")
     parser.add_argument("--capacity", type=options.positive, default=10_000_000, metavar="NODES")
+    parser.add_argument(
+        "--mode", choices=("cold", "warm"), help="of a stored run: with or without its feeding requests"
+    )
+    parser.add_argument("--sglang-version", default="0.5.15", metavar="V", help="whose store is replayed (0.5.15)")
     parser.add_argument("--processes", type=options.positive, metavar="N", help="processes to use (all cores)")
     options.add_json(parser)
 
@@ -32,6 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from spectui.core.ngram import NgramSettings
     from spectui.predict import replay
+    from spectui.store import locations
 
     grid = [
         NgramSettings(
@@ -41,13 +46,15 @@ def run(args: argparse.Namespace) -> int:
             max_bfs_breadth=high,
             match_type=args.match_type,
             capacity=args.capacity,
+            version=args.sglang_version,
         )
         for tokens, depth, low, high in itertools.product(
             args.draft_tokens, args.max_trie_depth, args.min_bfs_breadth, args.max_bfs_breadth
         )
     ]
-    source = replay.load(args.source)
-    done = replay.replay(source, grid, processes=args.processes)
+    stored = locations.runs_dir() / args.source
+    source = replay.load(stored if (stored / "journal.jsonl").is_file() else args.source)
+    done = replay.replay(source, grid, mode=args.mode, processes=args.processes)
     if args.json:
         print(json.dumps({"source": args.source, "settings": [setting.as_json() for setting in done]}))
         return 0
