@@ -1,0 +1,64 @@
+"""Is accept length what it was? It moves with draft, template, quantization and the text, not with the hardware."""
+
+from __future__ import annotations
+
+from spectui.checks import _stored
+from spectui.checks._intervals import figure
+from spectui.checks._probe import Finding, Probe
+from spectui.checks._subject import Subject
+
+
+def run(subject: Subject) -> Finding:
+    measured = subject.measured
+    assert measured is not None
+    said, result, found = _stored.compare(subject, "accept_length", "")
+    if said is not None:
+        return said
+    assert result is not None
+    assert found is not None
+    new = figure(measured.good, "accept_length", speculative=measured.speculative)
+    assert new is not None
+    value = f"{new.value:.2f} ({new.low:.2f} to {new.high:.2f})"
+    expected = _stored.spoken(found, "")
+    how = (
+        f"{100 * (result.ratio - 1):+.0f} % {result.how}; a shift below {100 * result.resolution:.0f} % cannot be seen"
+    )
+    if found.top is not None:
+        if result.shifted < 0:
+            return Finding(False, value, expected, f"below what an empty store gives: {how}", _LOWER)
+        return Finding(True, value, expected, "the store holds text of others; within cold and warm")
+    if result.shifted == 0:
+        return Finding(True, value, expected, how + _drift(subject))
+    if result.shifted < 0:
+        return Finding(False, value, expected, f"accept length moved: {how}" + _drift(subject), _LOWER)
+    step = (
+        "Higher than ever measured: did others send these prompts, or are drafts not verified as before? Measure anew"
+    )
+    return Finding(False, value, expected, f"accept length moved: {how}" + _drift(subject), step)
+
+
+_LOWER = (
+    "Compare draft (path, revision), chat template, quantization and sampling defaults with the profile; for NGRAM, "
+    "feed it with text of your workload"
+)
+
+
+def _drift(subject: Subject) -> str:
+    """How accept length went over earlier checks with fresh prompts, where there are enough."""
+    past = [h for h in subject.history if isinstance(h.get("accept_length"), (int, float))]
+    if len(past) < 2:
+        return ""
+    first, last = past[0], past[-1]
+    span = (float(last["t"]) - float(first["t"])) / 86400
+    lengths = [float(h["accept_length"]) for h in past[-5:]]
+    return f"; {len(past)} earlier checks over {span:.1f} days: {', '.join(f'{x:.2f}' for x in lengths)}"
+
+
+PROBE = Probe(
+    "accept_length",
+    "Is accept length inside the stored interval?",
+    "It is what speculation lives from; a shift means another draft, template or text.",
+    run,
+    order=50,
+    needs=("serves", "info", "measured"),
+)
