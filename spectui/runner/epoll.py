@@ -102,7 +102,8 @@ class EpollTransport:
         self, place: Place, headers: Mapping[str, str], *, silence_s: float = 600.0, kernel_stamps: bool = True
     ) -> None:
         self.stamps = "kernel" if kernel_stamps else "user"
-        self.lag = Lag()
+        self._lag = Lag()
+        self._lags: list[int] = []
         self._place = place
         self._headers = dict(headers)
         self._silence_ns = int(silence_s * 1e9)
@@ -111,6 +112,7 @@ class EpollTransport:
         self._idle: list[_Line] = []
         self._targets: list[tuple[int, tuple[object, ...]]] = []
         self._buffer = bytearray(_READ)
+        self._into = (self._buffer,)
         self._view = memoryview(self._buffer)
         self._checked_ns = 0
         self._lingering = 0
@@ -202,6 +204,18 @@ class EpollTransport:
         if now - self._checked_ns > 250_000_000 or self._lingering:
             self._checked_ns = now
             self._check_limits(now)
+            self._note_lags()
+
+    def _note_lags(self) -> None:
+        """Gathered while reading, counted when there is time."""
+        for lag in self._lags:
+            self._lag.add(lag)
+        self._lags.clear()
+
+    @property
+    def lag(self) -> Lag:
+        self._note_lags()
+        return self._lag
 
     def _writable(self, line: _Line) -> None:
         if not line.stamped and line.fresh:
@@ -241,7 +255,7 @@ class EpollTransport:
     def _read(self, line: _Line) -> None:
         assert line.socket is not None
         try:
-            size, ancillary, _, _ = line.socket.recvmsg_into((self._buffer,), _ANCILLARY)
+            size, ancillary, _, _ = line.socket.recvmsg_into(self._into, _ANCILLARY)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -254,7 +268,7 @@ class EpollTransport:
         if ancillary and len(ancillary[0][2]) == _STAMP.size:
             whole, part = _STAMP.unpack(ancillary[0][2])
             stamp = whole * 1_000_000_000 + part
-            self.lag.add(now - stamp)
+            self._lags.append(now - stamp)
         else:
             if self.stamps == "kernel":
                 self.stamps = "user"

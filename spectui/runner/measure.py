@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spectui import __version__
 from spectui.core.rows import SCHEMA
-from spectui.core.spec import ArmSpec, Prompt, RunSpec
+from spectui.core.spec import ArmSpec, Prompt, RunSpec, enough_name
 from spectui.engines.sglang.errors import EngineError, NotReachable, NotSglang, StillStarting
 from spectui.runner.answers import Answers, Live
 from spectui.runner.arm import Arm, Cost, Sent, Tally, foreign_traffic, restarted
@@ -22,6 +22,7 @@ from spectui.runner.failure import RunFailed, Stopped
 from spectui.runner.feeding import Feeding
 from spectui.runner.node import environment_of, gpus_of, node_head
 from spectui.runner.orders import check
+from spectui.runner.priming import Priming
 from spectui.runner.sending import Outcome, Phase, Sender
 from spectui.runner.watch import Watch
 from spectui.store.journal import Writer
@@ -47,6 +48,7 @@ class Measurement:
         self._stopped = stopped
         self._transport = transport
         self._arms: list[Arm] = []
+        self._priming: Priming | None = None
         folder = Path(spec.folder)
         self._answers = Answers(folder) if spec.keep_text else None
         self._live = Live(folder) if spec.keep_text else None
@@ -56,6 +58,8 @@ class Measurement:
 
     def close(self) -> None:
         self._watch.close()
+        if self._priming is not None:
+            self._priming.close()
         for arm in self._arms:
             arm.close()
         for file in (self._answers, self._live):
@@ -66,6 +70,7 @@ class Measurement:
         """Raises RunFailed or Stopped; rows are written as things happen."""
         spec = self.spec
         check(spec)
+        priming = self._priming = Priming(spec, self._phase, self._mark)
         for side in spec.arms:
             self._connect(side)
         self._head(self._watch.start())
@@ -77,7 +82,7 @@ class Measurement:
                 )
         for level in spec.concurrency:
             for pass_name in spec.passes:
-                self._pass(pass_name, level)
+                self._pass(pass_name, level, priming)
         drift = abs(time.time() - time.monotonic() - self._offset)
         if drift > CLOCK_DRIFT_S:
             self._mark(None, "clock_moved", f"the node's clock was set by {1000 * drift:.0f} ms during the run")
@@ -152,13 +157,14 @@ class Measurement:
 
     # -- passes
 
-    def _pass(self, pass_name: str, level: int) -> None:
+    def _pass(self, pass_name: str, level: int, priming: Priming) -> None:
         for arm in self._arms:
             arm.tally, arm.cost = Tally(), Cost()
             self._warm_up(arm, pass_name, level)
             self._flush(arm, pass_name, level)
             if arm.stateful and pass_name in FED:
                 self._feed(arm, pass_name, level)
+            priming.begin(arm, pass_name, level)
             arm.transport.lag.clear()
         before = [(arm.info.algorithm, arm.info.settings) for arm in self._arms]
         prompts = list(enumerate(self.spec.measuring))
@@ -170,15 +176,22 @@ class Measurement:
         else:
             size = max(1, self.spec.block)
             for number, at in enumerate(range(0, len(prompts), size)):
+                if self._enough(pass_name, level):
+                    break
                 # ABBA: what drifts in time falls on both arms alike.
                 for arm in self._arms if number % 2 == 0 else self._arms[::-1]:
                     phase = Phase(pass_name, "measure", level, number)
                     outcomes[arm.name] += self._measure(arm, phase, prompts[at : at + size])
         for arm, was in zip(self._arms, before, strict=True):
+            priming.end(arm)
             self._check_settings(arm, was)
             records = [outcome.record for outcome in outcomes[arm.name]]
             if records and not any(record.ok for record in records):
                 raise RunFailed(f"arm {arm.name}: no request of this {pass_name} pass succeeded: {records[0].error}")
+
+    def _enough(self, pass_name: str, level: int) -> bool:
+        """Whoever follows the run has seen enough of this pass: a file of this name in its folder says so."""
+        return (Path(self.spec.folder) / enough_name(pass_name, level)).exists()
 
     def _warm_up(self, arm: Arm, pass_name: str, level: int) -> None:
         """Before the flush, so that what it leaves in a store is emptied with the rest."""

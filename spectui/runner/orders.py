@@ -28,8 +28,8 @@ def check(spec: RunSpec) -> None:
         wrong = f"a run has one arm or two, not {len(spec.arms)}"
     elif not spec.measuring:
         wrong = f"workload {spec.workload.name} has no prompts to measure with"
-    elif not spec.passes or not set(spec.passes) <= {"cold", "warm"}:
-        wrong = f"passes are cold and warm, not {', '.join(spec.passes) or 'none'}"
+    elif not spec.passes or not set(spec.passes) <= {"cold", "warm", "primed"}:
+        wrong = f"passes are cold, warm and primed, not {', '.join(spec.passes) or 'none'}"
     elif not spec.concurrency or min(spec.concurrency) < 1:
         wrong = "concurrency must be at least 1"
     elif spec.max_tokens < 1:

@@ -20,7 +20,7 @@ class EventSplitter:
     is cut: what has no line end yet is kept in pieces and joined once.
     """
 
-    __slots__ = ("_after_cr", "_begun", "_clear", "_data", "_name", "_pieces")
+    __slots__ = ("_after_cr", "_begun", "_data", "_name", "_pieces", "clear")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -28,13 +28,13 @@ class EventSplitter:
         self._name = b""
         self._after_cr = False
         self._begun = False
-        self._clear = False
+        self.clear = False
         """Nothing is left of what came before: no unfinished line, no event in the making."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """The data of the events that these bytes complete, in order."""
         if (
-            self._clear
+            self.clear
             and data[:6] == b"data: "
             and data[-1] == 10
             and data.find(b"\n") == len(data) - 2
@@ -42,7 +42,7 @@ class EventSplitter:
         ):
             return [data[6:-2]]  # one whole event of one line, as most reads of a paced stream bring
         found = self._feed(data)
-        self._clear = self._begun and not (self._pieces or self._data or self._name or self._after_cr)
+        self.clear = self._begun and not (self._pieces or self._data or self._name or self._after_cr)
         return found
 
     def _feed(self, data: bytes) -> list[bytes]:

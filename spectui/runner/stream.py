@@ -72,6 +72,15 @@ class StreamFold:
         """Takes bytes of the answer's body, received at ``t_ns``; True once nothing more is expected."""
         if self.done:
             return True
+        if (
+            self._stepwise
+            and self._splitter.clear
+            and data[:6] == b"data: "
+            and data.find(b"\n") == len(data) - 2
+            and data[-1] == 10
+            and self._take_step(data[6:-2], t_ns)
+        ):
+            return False  # one whole event, as most reads of a paced stream bring
         for payload in self._splitter.feed(data):
             if self._stepwise:
                 if self._take_step(payload, t_ns):

@@ -18,14 +18,17 @@ from spectui.runner.transport import BODY_LIMIT, Call, Lag, Place, Sink
 if TYPE_CHECKING:
     import httpx
 
+_LINGER_S = 0.05
+"""After the end mark: so long is waited for the end of the HTTP message, so that the connection can be used again."""
+
 
 class _Request:
-    __slots__ = ("finished", "response", "sink", "stopped", "thread")
+    __slots__ = ("done_ns", "response", "sink", "stopped", "thread")
 
     def __init__(self, sink: Sink) -> None:
         self.sink: Sink | None = sink
-        self.finished = False
-        """The end mark was seen: what follows, and how the connection ends, does not matter."""
+        self.done_ns = 0
+        """When the end mark was seen: what follows, and how the connection ends, does not matter."""
         self.stopped = False
         self.response: httpx.Response | None = None
         self.thread: threading.Thread | None = None
@@ -111,6 +114,15 @@ class ThreadedTransport:
         return Ending(state, time.time_ns(), None, f"{self._place.header}: {detail}"[:300])
 
     def poll(self, timeout_s: float) -> None:
+        if any(request.done_ns for request in self._open):
+            timeout_s = min(timeout_s, _LINGER_S)
+        self._wait(timeout_s)
+        now = time.time_ns()
+        for request in [r for r in self._open if r.done_ns and now - r.done_ns > _LINGER_S * 1e9]:
+            self._hang_up(request)
+            self._end(request, Ending("complete", request.done_ns, 200))
+
+    def _wait(self, timeout_s: float) -> None:
         try:
             said = self._said.get(timeout=max(timeout_s, 0.0)) if timeout_s > 0 else self._said.get_nowait()
             while True:
@@ -127,9 +139,10 @@ class ThreadedTransport:
             sink.sent(t_ns)
         elif kind == "data":
             self.lag.add(time.time_ns() - t_ns)
-            if not request.finished and sink.received(value, t_ns):
-                request.finished = True
-                self._end(request, Ending("complete", t_ns, 200))
+            if not request.done_ns and sink.received(value, t_ns):
+                request.done_ns = t_ns
+        elif request.done_ns:
+            self._end(request, Ending("complete", request.done_ns, 200))
         else:
             self._end(request, value)
 

@@ -53,7 +53,9 @@ class Transport(Protocol):
     name: str
     stamps: str
     """kernel (receive stamps) or user (the clock, once the program has read)."""
-    lag: Lag
+
+    @property
+    def lag(self) -> Lag: ...
 
     def start(self, call: Call, sink: Sink) -> Exchange:
         """Sends a request. Never raises for the server's state: the sink is told."""
