@@ -1,11 +1,24 @@
-"""From a profile to the words of its command line. Flags come from the engine's contract, so nothing here knows one."""
+"""From a profile to the words of its command line. Flags come from the engine's contract, so nothing here knows one.
+
+====================  ==============================================================================
+place in a template   stands for
+====================  ==============================================================================
+``{args}``            all server arguments; a word of its own becomes one word an argument
+``{python}``          the interpreter
+``{host}``, ``{port}``  where it listens
+``{name}``            the server's name (for ``docker run --name``)
+``{gpus}``            its GPUs, comma-separated
+``{model_path}``      the model; ``{model}`` is the same
+``{cwd}``             working folder
+====================  ==============================================================================
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +26,21 @@ from spectui.core.profile import Profile
 from spectui.core.settings import Value
 
 DEFAULT_COMMAND = ("python3", "-m", "sglang.launch_server")
-PLACES = ("args", "host", "port", "model_path", "gpus", "name")
-"""Names that may stand in braces in a profile's command."""
+PLAIN = "{python} -m sglang.launch_server {args}"
+SERVE = "sglang serve {args}"
+DOCKER = (
+    "docker run --rm --name {name} --gpus device={gpus} --network host --ipc host "
+    "lmsysorg/sglang python3 -m sglang.launch_server {args}"
+)
+SRUN = "srun --overlap --gpus-per-task 1 {python} -m sglang.launch_server {args}"
+SSH = "ssh -tt {host} {python} -m sglang.launch_server {args}"
+"""Templates of a server's command; :func:`launch_command` says what their places stand for."""
+
+_PLACE = re.compile(r"\{\{|\}\}|(?<!\$)\{(\w+)\}")
+
+
+class TemplateError(ValueError):
+    """A template that cannot be made into a command: what is wrong and what it may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +61,8 @@ def arrange(
 ) -> Arguments:
     """The server's arguments, in a fixed order, secrets still as references.
 
-    ``flags``: neutral key -> flag of this version (``num_steps`` -> ``--speculative-num-steps``), also for arguments of
+    ``flags``: neutral key -> flag of this version (``num_steps`` -> ``--speculative-num-steps``; ``--flag=value`` where
+    a plain yes is spelled so), as ``Contract.flags`` gives them, also for arguments of
     the server that are spelled differently by version; a knob that it lacks is left out. ``knobs``: those that the
     algorithm has; others are left out. ``listed``: the flags that the target's ``--help`` lists, where it was asked.
     ``port``: in place of the profile's. ``more``: further arguments of the server, where not set yet.
@@ -92,44 +119,81 @@ def launch_arguments(profile: Profile, flags: Mapping[str, str], **options: Any)
     return list(arrange(profile, flags, **options).words)
 
 
-def launch_command(profile: Profile, arguments: Collection[str], *, port: int | None = None) -> list[str]:
-    """The whole command: the profile's template with its places filled, or plain Python.
-
-    A word that is just ``{args}`` becomes all arguments; inside a longer word (a command for ``ssh``) they are quoted
-    for a shell. A template without ``{args}`` gets them at its end. Raises ValueError for a template that no shell
-    could split.
-    """
-    command = profile.server.command
-    if command is None:
-        template: list[str] = list(DEFAULT_COMMAND)
-    elif isinstance(command, str):
-        try:
-            template = shlex.split(command)
-        except ValueError as error:
-            raise ValueError(f"server.command cannot be split into words: {error}") from None
-    else:
-        template = list(command)
-    arguments = list(arguments)
+def launch_command(
+    profile: Profile,
+    arguments: Sequence[str],
+    *,
+    port: int | None = None,
+    name: str | None = None,
+    python: str = DEFAULT_COMMAND[0],
+) -> list[str]:
+    """The whole command: the profile's template with its places filled, or plain Python. Raises TemplateError."""
     server = profile.server
     used_port = port if port is not None else server.port
-    values = {
-        "args": shlex.join(arguments),
+    places = {
+        "python": python,
         "host": server.host,
         "port": str(used_port if used_port is not None else ""),
-        "model_path": server.model_path or "",
+        "name": name or profile.name,
         "gpus": ",".join(str(gpu) for gpu in server.gpus or ()),
-        "name": profile.name,
+        "model_path": server.model_path or "",
+        "model": server.model_path or "",
+        "cwd": server.cwd or "",
     }
-    place = re.compile(r"\{(" + "|".join(PLACES) + r")\}")
-    words: list[str] = []
-    for word in template:
+    return expand(PLAIN if server.command is None else server.command, arguments, places)
+
+
+def expand(template: str | Sequence[str], arguments: Sequence[str], places: Mapping[str, str]) -> list[str]:
+    """The words of the command: ``{name}`` stands for a place, ``{{`` and ``}}`` for braces, ``${NAME}`` stays.
+
+    A word that is just ``{args}`` becomes one word an argument; a template without it gets the arguments at its end.
+    After ``ssh HOST``, and in a word with blanks (``bash -c "…"``), a shell reads what is put in, so it is quoted for
+    one; a variable (``$NAME``) stays a variable. Raises TemplateError.
+    """
+    if isinstance(template, str):
+        try:
+            words = shlex.split(template)
+        except ValueError as error:
+            raise TemplateError(f"server.command: {template!r} cannot be split into words: {error}") from None
+    else:
+        words = list(template)
+    if not words:
+        raise TemplateError(f"server.command is empty: give at least a program, as in {PLAIN!r}")
+    if not any("{args}" in word for word in words):
+        words.append("{args}")
+    remote = kind_of(words) == "ssh"
+    out: list[str] = []
+    for word in words:
         if word == "{args}":
-            words.extend(arguments)
-        else:
-            words.append(place.sub(lambda found: values[found[1]], word))
-    if not any("{args}" in word for word in template):
-        words.extend(arguments)
-    return words
+            out += [_for_shell(argument) for argument in arguments] if remote else list(arguments)
+            continue
+        quoted = remote or " " in word
+
+        def put(found: re.Match[str], quoted: bool = quoted) -> str:
+            name = found[1]
+            if name is None:
+                return found[0][0]
+            if name == "args":
+                return " ".join(_for_shell(argument) for argument in arguments)
+            if name not in places:
+                known = ", ".join(sorted({*places, "args"}))
+                raise TemplateError(f"server.command: {{{name}}} is not known; known are {known} (a brace is {{{{)")
+            return _for_shell(places[name]) if quoted and places[name] else places[name]
+
+        out.append(_PLACE.sub(put, word))
+    return out
+
+
+def kind_of(argv: Sequence[str]) -> str:
+    """plain, docker, srun or ssh, by the command's first word."""
+    first = argv[0].rsplit("/", 1)[-1] if argv else ""
+    if first in ("docker", "podman", "nerdctl"):
+        return "docker"
+    return first if first in ("srun", "ssh") else "plain"
+
+
+def _for_shell(word: str) -> str:
+    return word if re.fullmatch(r"(--?[\w-]+=)?\$\w+", word) else shlex.quote(word)
 
 
 def flag_of(key: str) -> str:

@@ -43,9 +43,10 @@ def check_pair(
     EAGLE family works on the target's hidden states, so its hidden size is compared too; a draft of its own is not.
     """
     if not target or not draft:
-        which = "neither config" if not target and not draft else "the target's config" if not target else "the draft's"
-        could = "could be read" if not target and not draft else "could not be read"
-        return Pairing((Remark("not checked", "config", f"not checked: {which} {could}"),))
+        which = "neither config.json could be read" if not target and not draft else ""
+        which = which or f"the config.json of the {'draft' if target else 'target'} could not be read"
+        text = f"draft and target not checked against each other: {which}"
+        return Pairing((Remark("not checked", "config", text),))
     target, draft = _text_part(target), _text_part(draft)
     remarks = [_vocabulary(target, draft)]
     if algorithm.upper() in ("EAGLE", "EAGLE3", "NEXTN"):

@@ -14,9 +14,12 @@ _VERSION = re.compile(r"^\s*v?(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 def parse(text: str | None) -> Version | None:
-    """``0.5.15.post1`` -> (0, 5, 15). None where the text names no version."""
+    """``0.5.15.post1`` -> (0, 5, 15). None where the text names no version; 0.0.x is an unnumbered checkout."""
     found = _VERSION.match(text or "")
-    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+    if not found:
+        return None
+    major, minor, patch = (int(part[:6]) if part else 0 for part in found.groups())
+    return (major, minor, patch) if (major, minor) != (0, 0) else None
 
 
 def spell(version: Version) -> str:
@@ -37,7 +40,17 @@ class Standing:
 
     @property
     def taken(self) -> Version:
-        """The release whose rules are taken: the newest known one that is not newer, else the oldest."""
+        """The release whose rules are taken: the nearest known one.
+
+        Nearest: within the same major.minor by patch number, the older of two at the same distance; else the last
+        known one before it, or the first of all. Without a version: the newest.
+        """
+        if self.version is None:
+            return KNOWN[-1]
+        version = self.version
+        same = [known for known in KNOWN if known[:2] == version[:2]]
+        if same:
+            return min(same, key=lambda known: (abs(known[2] - version[2]), known))
         return self.below or KNOWN[0]
 
     @property
@@ -46,7 +59,7 @@ class Standing:
         if self.known:
             return ""
         if self.version is None:
-            return f"The SGLang version is not known yet: the rules of {spell(self.taken)} are taken."
+            return f"The SGLang version is not known: the rules of {spell(self.taken)} are taken."
         return f"SGLang {spell(self.version)} is not known to spectui: the rules of {spell(self.taken)} are taken."
 
 

@@ -82,9 +82,9 @@ def alive(record: ServerRecord) -> bool:
 
 
 def default_folder() -> Path:
-    from spectui.store import locations
+    from spectui.store.locations import servers_dir
 
-    return Path(locations.servers_dir())
+    return servers_dir()
 
 
 def path_of(record: ServerRecord, folder: Path | None = None) -> Path:

@@ -43,6 +43,24 @@ class LogTail:
         return NewText(self._decoder.decode(data), stat.st_mtime, more=self._offset < stat.st_size)
 
 
+def written_s(path: str | Path) -> float | None:
+    """Epoch seconds of the last write; None without a file."""
+    try:
+        return Path(path).stat().st_mtime
+    except OSError:
+        return None
+
+
+def last_lines(path: str | Path, count: int, most: int = 256 * 1024) -> list[str]:
+    """The last lines, as they are: foreign text, to be made harmless before it is shown. Raises ``OSError``."""
+    with Path(path).open("rb") as f:
+        size = os.fstat(f.fileno()).st_size
+        f.seek(max(0, size - most))
+        data = f.read(most)
+    lines = data.decode("utf-8", "replace").splitlines()
+    return lines[-count:] if count else []
+
+
 def turn_over(path: str | Path, limit: int = LIMIT) -> bool:
     """Move a log that has outgrown ``limit`` bytes to ``LOG.1`` and empty it; True when that was done.
 

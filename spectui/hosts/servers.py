@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spectui.core.launch_line import kind_of
 from spectui.core.redact import hide_argv, hide_env
 from spectui.hosts import children
 from spectui.hosts import records as _records
-from spectui.hosts.commands import container_name, kind_of
+from spectui.hosts.commands import container_name, with_keys
 from spectui.hosts.gpus import GpuPanel, read_once
 from spectui.hosts.ports import holder
 from spectui.hosts.processes import MARKER, identify
@@ -42,7 +43,6 @@ __all__ = [
 ]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names for a list of exceptions, not an address
-_KEY_FLAGS = ("--api-key", "--admin-api-key")
 
 
 class LaunchError(Exception):
@@ -86,7 +86,7 @@ def launch(plan: LaunchPlan, *, folder: Path | None = None, panel: GpuPanel | No
     where = f"server {plan.name}"
     _refuse_taken(plan, folder, where)
     try:
-        argv = [resolve(w) if i and plan.argv[i - 1] in _KEY_FLAGS else w for i, w in enumerate(plan.argv)]
+        argv = with_keys(plan.argv, resolve)
         marker = uuid.uuid4().hex
         env = child_environment(plan, os.environ) | {MARKER: marker}
     except SecretError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -10,19 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from spectui import algorithms
-from spectui.core.launch_line import arrange
+from spectui.core.launch_line import TemplateError, arrange, kind_of, launch_command
 from spectui.core.plan import Plan, resolve
 from spectui.core.profile import Profile, SpeculativePart
-from spectui.engines.sglang.contract import SETTINGS, Contract, contract_for
-from spectui.hosts import commands, ports, servers
+from spectui.core.safe import safe_text
+from spectui.engines.sglang.contract import contract_for
+from spectui.hosts import commands, interpreter, memory, ports, serverlog, servers
 from spectui.hosts import stop as stopping
+from spectui.hosts.gpus import GpuSampler
+from spectui.hosts.leftovers import leftovers
 from spectui.hosts.records import ServerRecord, alive
 from spectui.hosts.watch import ServerState, ServerWatch
-from spectui.session import SessionError
+from spectui.session import SessionError, preflight
 from spectui.store import locations, model_files, profiles
 
 NEWEST = "0.5.15"
 """Whose flags are used where the version of the target is not known before it runs."""
+_JUST_ENDED_S = 120.0
+"""A server whose log is older than this has given its memory back long ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,10 @@ class Prepared:
     launch: servers.LaunchPlan
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+    version: str | None = None
+    """What the target's interpreter says of itself; None where it could not be asked."""
+    head: tuple[str, ...] = ()
+    """The command without the server's arguments."""
 
 
 def plan_for(profile: Profile, version: str | None = None) -> Plan:
@@ -52,43 +62,60 @@ def plan_for(profile: Profile, version: str | None = None) -> Plan:
     )
 
 
+def version_of(profile: Profile) -> str | None:
+    """The SGLang version that this profile would start, asked of its interpreter; None where that cannot be."""
+    args = profile.server.arguments()
+    if args.get("sglang_version"):  # only the simulated server has such an argument
+        return str(args["sglang_version"])
+    head = command_of(profile)
+    return None if is_simulated(head) else interpreter.version_of(head, _environment(profile), profile.server.cwd)
+
+
 def prepare(
-    profile: Profile, *, port: int | None = None, version: str | None = None, name: str | None = None
+    profile: Profile,
+    *,
+    port: int | None = None,
+    version: str | None = None,
+    name: str | None = None,
+    like: Profile | preflight.Limits | None = None,
+    all_flags: bool = False,
 ) -> Prepared:
-    """Raises :class:`SessionError` where the plan is refused or the ports collide."""
+    """Raises :class:`SessionError` where the plan is refused, draft and target do not fit, or the ports collide.
+
+    ``like``: for a baseline, the speculative profile (or the limits in force on its server) that it will be held
+    against. ``all_flags``: pass also what the target's ``--help`` does not list.
+    """
+    version = version or version_of(profile)
     plan = plan_for(profile, version)
-    if not plan.ok:
-        reasons = "\n".join(f"  {finding.text}" for finding in plan.refusals)
-        raise SessionError(f"profile {profile.name} would not start:\n{reasons}")
+    draft = preflight.check_draft(profile)
+    reasons = [finding.text for finding in plan.refusals] + list(draft.blocks)
+    if reasons:
+        told = "\n".join(f"  {reason}" for reason in reasons)
+        raise SessionError(f"profile {profile.name} would not start:\n{told}")
+    if isinstance(like, Profile):
+        like = preflight.equal_limits(profile, plan_for(like, version), like.server.arguments(), like.name)
+    limits = like or preflight.Limits({})
     wanted = port or profile.server.port or ports.free_port(30000)
-    server = profile.server.arguments()
-    ask = ports.PortAsk(
-        name or profile.name,
-        wanted,
-        dp_attention=bool(server.get("enable_dp_attention")),
-        dp_size=int(server.get("dp_size") or 1),
-    )
-    ported = ports.plan([ask], others=[_use(record) for record in servers.records() if alive(record)])
-    if not ported.ok:
-        near = "; ".join(use.text for use in ported.proposal)
-        raise SessionError(f"{'; '.join(ported.conflicts)}. Free instead: {near}")
+    head = _head(profile, wanted, name)
+    use = _ports(profile, name or profile.name, wanted, elsewhere=kind_of(head) == "ssh")
     contract = contract_for(version or NEWEST)
-    arranged = arrange(profile, _flags(contract), port=wanted)
-    words = list(arranged.words)
-    use = ported.uses[0]
-    if "--nccl-port" not in words:
-        words += ["--nccl-port", str(use.nccl_port)]
-    incremental = contract.flag("incremental_streaming")
-    if incremental and incremental not in words:
-        words.append(incremental)  # without it an event repeats all the text before it: 167 MB for 6,000 tokens
-    argv = _command(profile, words, wanted)
+    # Without incremental streaming an event repeats all the text before it: 167 MB for 6,000 tokens.
+    more = {**limits.args, "nccl_port": use.nccl_port, "incremental_streaming": True}
+    arranged = arrange(
+        profile,
+        contract.flags(),
+        port=wanted,
+        listed=None if all_flags else interpreter.listed(head, version),
+        more={key: value for key, value in more.items() if contract.supports(key)},
+    )
+    argv = _command(profile, list(arranged.words), wanted, name)
     gpus = tuple(str(gpu) for gpu in profile.server.gpus or ())
     launch = servers.LaunchPlan(
         name=name or profile.name,
         argv=tuple(argv),
         host=profile.server.host,
         port=wanted,
-        log_path=str(locations.logs_dir() / f"{name or profile.name}-{time.strftime('%Y%m%d-%H%M%S')}.log"),
+        log_path=str(locations.logs_dir() / f"{_file(name or profile.name)}-{time.strftime('%Y%m%d-%H%M%S')}.log"),
         env=dict(profile.server.env),
         cwd=profile.server.cwd,
         gpus=gpus,
@@ -99,47 +126,114 @@ def prepare(
         key=profile.server.api_key,
         admin_key=profile.server.admin_api_key,
     )
-    return Prepared(profile, plan, launch, arranged.left_out, tuple(commands.notes(argv, gpus, dict(launch.env))))
+    notes = [*commands.notes(argv, gpus, _environment(profile)), *draft.notes, *limits.notes]
+    return Prepared(profile, plan, launch, arranged.left_out, tuple(notes), version, tuple(head))
+
+
+def ask_help(prepared: Prepared) -> None:
+    """Has the target's own ``--help`` asked in the background, once a version, for the launches to come."""
+    if prepared.launch.simulated or interpreter.listed(prepared.head, prepared.version) is not None:
+        return
+    env = _environment(prepared.profile)
+    interpreter.ask_in_background(prepared.head, prepared.version, env, prepared.profile.server.cwd)
 
 
 def is_simulated(argv: list[str]) -> bool:
     return any(word in ("sim", "spectui.engines.sim") for word in argv[:5]) and any("spectui" in w for w in argv[:5])
 
 
-def _command(profile: Profile, words: list[str], port: int) -> list[str]:
-    command = profile.server.command
-    template = commands.PLAIN if command is None else command if isinstance(command, str) else " ".join(command)
-    if "{args}" not in template:
-        template += " {args}"
-    places = {
-        "python": sys.executable if "spectui" in template else "python3",
-        "host": profile.server.host,
-        "port": str(port),
-        "name": profile.name,
-        "gpus": ",".join(str(gpu) for gpu in profile.server.gpus or ()),
-        "model": profile.server.model_path or "",
-        "cwd": profile.server.cwd or "",
-    }
+def _environment(profile: Profile) -> dict[str, str]:
+    return {**os.environ, **profile.server.env}
+
+
+def command_of(profile: Profile) -> list[str]:
+    """The command without the server's arguments. Raises :class:`SessionError` for a template that is none."""
+    return _head(profile, profile.server.port or 0, None)
+
+
+def _head(profile: Profile, port: int, name: str | None) -> list[str]:
+    return _command(profile, [], port, name)
+
+
+def _command(profile: Profile, words: list[str], port: int, name: str | None) -> list[str]:
+    ours = "spectui" in str(profile.server.command)
+    python = sys.executable if ours else "python3"
     try:
-        return commands.expand(template, words, places)
-    except commands.TemplateError as error:
-        raise SessionError(f"{profile.path or profile.name}: server.command: {error}", 2) from error
+        return launch_command(profile, words, port=port, name=name, python=python)
+    except TemplateError as error:
+        raise SessionError(f"{profile.path or profile.name}: {error}", 2) from error
 
 
-def _flags(contract: Contract) -> dict[str, str]:
-    return {key: flag for key in SETTINGS if (flag := contract.flag(key)) is not None}
+def _file(name: str) -> str:
+    from spectui.hosts.records import file_name
+
+    return file_name(name)
+
+
+def port_ask(profile: Profile, name: str, port: int) -> ports.PortAsk:
+    """All ports that a server of this profile takes, those that nobody types included."""
+    args = profile.server.arguments()
+
+    def whole(key: str) -> int:
+        value = args.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+    width = whole("attn_dp_size")  # 0.5.23's name for data-parallel attention
+    return ports.PortAsk(
+        name,
+        port,
+        dp_attention=bool(args.get("enable_dp_attention")) or width > 1,
+        dp_size=max(1, whole("dp_size"), width),
+        nccl_port=whole("nccl_port") or None,
+    )
+
+
+def _ports(profile: Profile, name: str, port: int, *, elsewhere: bool) -> ports.PortUse:
+    ask = port_ask(profile, name, port)
+    if elsewhere:  # the ports are another node's, and nothing is known of them
+        ported = ports.plan([ask], busy={}, free=lambda _port: True)
+    else:
+        ported = ports.plan([ask], others=[_use(record) for record in servers.records() if alive(record)])
+    if not ported.ok:
+        near = "; ".join(use.text for use in ported.proposal)
+        raise SessionError(f"{'; '.join(ported.conflicts)}. Free instead: {near}")
+    return ported.uses[0]
 
 
 def _use(record: ServerRecord) -> ports.PortUse:
     return ports.PortUse(record.name, record.port, record.derived_ports, record.nccl_port or record.port)
 
 
-def launch(prepared: Prepared) -> ServerRecord:
-    """Starts it and returns at once; :func:`wait_ready` follows the start."""
+def launch(prepared: Prepared, say: Callable[[str], None] = lambda _text: None) -> ServerRecord:
+    """Starts it and returns at once; :func:`wait_ready` follows the start.
+
+    Where a server of the same name has only just ended, its memory is waited for first, at most 60 s. Raises
+    :class:`SessionError` when it stays taken, or when that server has left workers behind.
+    """
+    old = servers.find_record(prepared.launch.name)
+    if old is not None and old.here and not alive(old):
+        _wait_for(old, say)
     try:
         return servers.launch(prepared.launch)
     except servers.LaunchError as error:
         raise SessionError(str(error)) from error
+
+
+def _wait_for(old: ServerRecord, say: Callable[[str], None]) -> None:
+    left = leftovers(old)
+    if left:
+        named = ", ".join(f"{row.name} ({row.pid})" for row in left)
+        raise SessionError(
+            f"the last {old.name} is gone but left behind: {named}. End them first: spectui stop {old.name} --leftovers"
+        )
+    written = serverlog.written_s(old.log_path)
+    if old.simulated or not old.memory_before or written is None or time.time() - written > _JUST_ENDED_S:
+        return
+    with GpuSampler(0.5) as sampler:
+        sampler.wait_first(5.0)
+        back = memory.wait(old.memory_before, sampler.latest, others_before=old.others_before, say=say)
+    if not back.free:
+        raise SessionError(f"not launched: {back.text}. {'; '.join(back.holders)}")
 
 
 def wait_ready(
@@ -163,13 +257,19 @@ def wait_ready(
 
 
 def failure_text(record: ServerRecord, state: ServerState) -> str:
-    """Why a start failed, with the lines that show it and where the whole log is."""
+    """Why a start failed, with the lines that show it, what is left of it, and where the whole log is."""
     failure = state.failure
     if failure is None:
         return f"{record.name} ended by itself, exit code {state.exit_code}; the log says no reason: {record.log_path}"
-    shown = "".join(f"\n  {line[:160]}" for line in failure.lines[-4:])
-    hint = f" {failure.hint}" if failure.hint else ""
-    return f"{record.name} failed: {failure.cause}.{hint}{shown}\n  whole log: {record.log_path}"
+    shown = "".join(f"\n  {safe_text(line, 160)}" for line in failure.lines[-4:])
+    hint = f" {failure.hint}." if failure.hint else ""
+    if failure.kind == "port taken" and record.kind != "ssh" and (holder := ports.holder(record.port)):
+        hint += f" Port {record.port} is held by {holder.text}."
+    left = "" if state.running else ", ".join(f"{row.name} ({row.pid})" for row in leftovers(record))
+    if left:
+        shown += f"\n  left behind: {left}; end them with: spectui stop {record.name} --leftovers"
+    cause = safe_text(failure.cause, 400).rstrip(". ")
+    return f"{record.name} failed, {failure.kind}: {cause}.{hint}{shown}\n  whole log: {record.log_path}"
 
 
 def stop(
@@ -180,17 +280,28 @@ def stop(
     if record is None:
         known = ", ".join(r.name for r in servers.records()) or "none"
         raise SessionError(f"spectui has started no server named {name!r}; started: {known}", 2)
+    return stopping.stop(record, abort=lambda: _abort_ours(record), say=say, with_leftovers=leftovers)
 
-    def abort() -> None:
-        from spectui.engines.sglang.client import SglangClient
-        from spectui.store.secrets import resolve as secret
 
-        reference = record.admin_key or record.key
-        key = secret(reference) if reference else None
-        with SglangClient(record.url, key=key, admin_key=key, timeout=3.0) as client:
-            client.abort("spectui")
+def _abort_ours(record: ServerRecord) -> None:
+    from spectui.engines.sglang.client import SglangClient
+    from spectui.store import secrets
 
-    return stopping.stop(record, abort=abort, say=say, with_leftovers=leftovers)
+    key, admin = (secrets.resolve(reference) if reference else None for reference in (record.key, record.admin_key))
+    with SglangClient(record.url, key=key, admin_key=admin, timeout=3.0) as client:
+        client.abort("spectui")
+
+
+def relaunch(prepared: Prepared, old: str, say: Callable[[str], None] = lambda _text: None) -> ServerRecord:
+    """Stops the managed server ``old``, waits until its memory and ports are back, and launches in its place.
+
+    Raises :class:`SessionError`, naming who holds what, where they do not come back: nothing is launched then.
+    """
+    outcome = stop(old, say)
+    if not outcome.clear:
+        held = "; ".join(outcome.holders)
+        raise SessionError(f"not relaunched: {outcome.text}{'. ' if held else ''}{held}")
+    return launch(prepared, say)
 
 
 def with_settings(profile: Profile, algorithm: str, knobs: Mapping[str, Any]) -> Profile:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from spectui.hosts.records import ServerRecord
-from spectui.session import SessionError, serving
+from spectui.core.launch_line import kind_of
+from spectui.core.profile import Profile
+from spectui.hosts import ports, servers
+from spectui.hosts.records import ServerRecord, alive
+from spectui.session import SessionError, preflight, serving
 from spectui.session.arms import Target
 from spectui.store import profiles
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    target: Target
+    profile: Profile
+    name: str
 
 
 @contextmanager
@@ -17,25 +28,36 @@ def started(
 ) -> Iterator[list[tuple[Target | None, bool]]]:
     """For each target a live one and whether this command started it; None for a stored run.
 
-    Profiles are launched side by side, and stopped at the end whatever happens; two that claim the same GPU are
-    refused, since loading both at once would be a trial of neither.
+    Everything is planned before anything is started: ports of all, draft and target, the limits of a baseline (those
+    of the speculative side). Two that claim the same GPUs are refused unless their memory fractions fit; then, and
+    wherever they may share one, the second starts when the first is ready, since each sizes its pool by what is free.
+    What was started is stopped at the end whatever happens.
     """
     mine: list[ServerRecord] = []
-    live: list[tuple[Target | None, bool]] = []
-    _refuse_overlap(targets)
+    asks = _asks(targets)
+    together = _together(asks)
+    prepared = _prepare(asks, targets)
+    for one in prepared:
+        for note in one.notes:
+            say(f"note: {one.launch.name}: {note}")
     try:
-        for number, target in enumerate(targets):
-            if target.profile is None:
-                live.append((target if target.url else None, False))
-                continue
-            profile = profiles.load(target.profile)
-            name = f"{profile.name}-{'AB'[number]}" if len(targets) > 1 else profile.name
-            port = None if number == 0 else _another_port(profile.server.port, mine)
-            record = serving.launch(serving.prepare(profile, name=name, port=port))
+        for one in prepared:
+            record = serving.launch(one, say)
             mine.append(record)
-            say(f"starting {name} on port {record.port}")
-            serving.wait_ready(record, lambda state, name=name: say(f"{name}: {state.phase}"))  # type: ignore[misc]
-            live.append((Target(target.name, url=record.url, server=record.name), True))
+            say(f"starting {record.name} on port {record.port}")
+            if not together:
+                _wait(record, say)
+        if together:
+            for record in mine:
+                _wait(record, say)
+        urls = {id(ask.target): record for ask, record in zip(asks, mine, strict=True)}
+        live: list[tuple[Target | None, bool]] = []
+        for target in targets:
+            own = urls.get(id(target))
+            if own is not None:
+                live.append((Target(target.name, url=own.url, server=own.name), True))
+            else:
+                live.append((target if target.url else None, False))
         yield live
     finally:
         for record in mine:
@@ -43,23 +65,95 @@ def started(
             serving.stop(record.name)
 
 
-def _another_port(wanted: int | None, taken: Sequence[ServerRecord]) -> int | None:
-    from spectui.hosts import ports
-
-    used = {record.port for record in taken}
-    return ports.free_port((wanted or 30000) + 20, used) if wanted in used or wanted is None else wanted
+def _wait(record: ServerRecord, say: Callable[[str], None]) -> None:
+    serving.wait_ready(record, lambda state: say(f"{record.name}: {state.phase}"))
 
 
-def _refuse_overlap(targets: Sequence[Target]) -> None:
-    sets = []
-    for target in targets:
+def _asks(targets: Sequence[Target]) -> list[_Ask]:
+    found = []
+    for number, target in enumerate(targets):
         if target.profile is not None:
-            gpus = profiles.load(target.profile).server.gpus
-            sets.append((target.name, {str(gpu) for gpu in gpus or ()}))
-    if len(sets) == 2:
-        shared = sets[0][1] & sets[1][1]
-        if shared:
-            raise SessionError(
-                f"profiles {sets[0][0]} and {sets[1][0]} both use GPU {', '.join(sorted(shared))}: measure one with "
-                "spectui run, then compare the other against that stored run"
-            )
+            profile = profiles.load(target.profile)
+            name = f"{profile.name}-{'AB'[number]}" if len(targets) > 1 else profile.name
+            found.append(_Ask(target, profile, name))
+    return found
+
+
+def _together(asks: Sequence[_Ask]) -> bool:
+    """Whether they may load side by side. Raises :class:`SessionError` where they cannot be up at once."""
+    if len(asks) < 2:
+        return True
+    a, b = (ask.profile for ask in asks)
+    if any(_elsewhere(profile) for profile in (a, b)):
+        return True
+    why = preflight.share_gpus(a, b)
+    if why is not None:
+        raise SessionError(
+            f"profiles {a.name} and {b.name} cannot run at once: {why}. Give each its own gpus, or a "
+            "mem_fraction_static that leaves room for the other, or measure one with spectui run and compare the "
+            "other against that run"
+        )
+    return not preflight.gpu_set(a) & preflight.gpu_set(b)
+
+
+def _elsewhere(profile: Profile) -> bool:
+    """It takes no GPU of this node: a simulated server, or one behind ssh."""
+    command = serving.command_of(profile)
+    simulated = serving.is_simulated(command) and profile.server.gpus is None
+    return simulated or kind_of(command) == "ssh"
+
+
+def _prepare(asks: Sequence[_Ask], targets: Sequence[Target]) -> list[serving.Prepared]:
+    placed = _place(asks)
+    limits = {ask.name: limits_for(ask.profile, ask.target, targets) for ask in asks}
+    return [
+        serving.prepare(ask.profile, name=ask.name, port=port, like=limits[ask.name])
+        for ask, port in zip(asks, placed, strict=True)
+    ]
+
+
+def _place(asks: Sequence[_Ask]) -> list[int]:
+    """A port for each such that none of all their ports collide. Raises :class:`SessionError` where typed ones do."""
+    used = {record.port for record in servers.records() if alive(record)}
+    wanted: list[int] = []
+    for ask in asks:
+        typed = ask.profile.server.port
+        if typed is None or typed in wanted:  # two starters have the same: the second moves
+            typed = ports.free_port((typed or 30000) + (20 if wanted else 0), {*used, *wanted})
+        wanted.append(typed)
+    plan = ports.plan([serving.port_ask(a.profile, a.name, p) for a, p in zip(asks, wanted, strict=True)])
+    if not plan.ok:
+        near = "; ".join(use.text for use in plan.proposal)
+        raise SessionError(f"{'; '.join(plan.conflicts)}. Free instead: {near}")
+    return wanted
+
+
+def limits_for(profile: Profile, own: Target, targets: Sequence[Target]) -> Profile | preflight.Limits | None:
+    """What a baseline must have in common with the other side, where that speculates; None where nothing is known."""
+    if profile.speculative.algorithm != "none":
+        return None
+    for other in targets:
+        if other is own:
+            continue
+        if other.profile is not None:
+            speculative = profiles.load(other.profile)
+            return speculative if speculative.speculative.algorithm != "none" else None
+        if other.url is not None:
+            return limits_in_force(profile, other.url)
+    return None
+
+
+def limits_in_force(profile: Profile, url: str, key: str | None = None) -> preflight.Limits | None:
+    """The limits of a running server, for a baseline; None where it cannot be asked (its start will show)."""
+    from spectui.engines.sglang.client import SglangClient
+    from spectui.engines.sglang.errors import EngineError
+    from spectui.session import arms
+
+    try:
+        with SglangClient(url, key=arms.resolve_key(key) if key else None, timeout=3.0) as client:
+            info = client.probe()
+    except EngineError:
+        return None
+    if not info.speculates:
+        return None
+    return preflight.limits_of(profile, info.server, url)

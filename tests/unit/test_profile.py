@@ -266,7 +266,7 @@ def test_knobs_of_other_algorithms_and_further_arguments():
         ("srun -n1 python -m s {args} --tail", ["srun", "-n1", "python", "-m", "s", "--a", "x y", "--tail"]),
         ("ssh node 'cd /x && python -m s {args}'", ["ssh", "node", "cd /x && python -m s --a 'x y'"]),
         (("docker", "run", "-p{port}:{port}", "i", "{args}"), ["docker", "run", "-p7:7", "i", "--a", "x y"]),
-        (("echo", "{other}", "{args}"), ["echo", "{other}", "--a", "x y"]),
+        (("echo", "{{other}}", "${HOME}", "{args}"), ["echo", "{other}", "${HOME}", "--a", "x y"]),
     ],
 )
 def test_templates(command, words):

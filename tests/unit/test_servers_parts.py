@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spectui.core import launch_line
 from spectui.core.gpu import GpuReading
 from spectui.hosts import commands, memory, records, serverlog, timings
 from spectui.hosts.gpus import GpuPanel
@@ -206,15 +207,20 @@ PLACES = {"python": "/venv/bin/python", "host": "node7", "port": "30000", "name"
 
 def test_templates_become_words() -> None:
     args = ["--model-path", "/m/my model", "--port", "30000"]
-    assert commands.expand(commands.PLAIN, args, PLACES) == ["/venv/bin/python", "-m", "sglang.launch_server", *args]
-    assert commands.expand(commands.SERVE, args, PLACES) == ["sglang", "serve", *args]
-    docker = commands.expand(commands.DOCKER, args, PLACES)
+    assert launch_line.expand(launch_line.PLAIN, args, PLACES) == [
+        "/venv/bin/python",
+        "-m",
+        "sglang.launch_server",
+        *args,
+    ]
+    assert launch_line.expand(launch_line.SERVE, args, PLACES) == ["sglang", "serve", *args]
+    docker = launch_line.expand(launch_line.DOCKER, args, PLACES)
     assert docker[-4:] == args
     assert commands.container_name(docker) == "a b"
-    ssh = commands.expand(commands.SSH, args, PLACES)
+    ssh = launch_line.expand(launch_line.SSH, args, PLACES)
     assert ssh[:3] == ["ssh", "-tt", "node7"]
     assert "'/m/my model'" in ssh
-    inline = commands.expand("bash -c 'exec {python} -m x {args}'", args, PLACES)
+    inline = launch_line.expand("bash -c 'exec {python} -m x {args}'", args, PLACES)
     assert inline[2] == "exec /venv/bin/python -m x --model-path '/m/my model' --port 30000"
 
 
@@ -222,21 +228,31 @@ def test_templates_become_words() -> None:
     ("template", "says"),
     [
         ("", "empty"),
-        ("python 'x {args}", "quotes"),
-        ("python -m x", "no {args}"),
-        ("{nope} {args}", "{nope} is not known"),
+        ("python 'x {args}", "cannot be split"),
+        ("{nope} {args}", "{nope} is not known; known are"),
     ],
 )
 def test_a_wrong_template_says_what_is_wrong(template: str, says: str) -> None:
-    with pytest.raises(commands.TemplateError, match=says):
-        commands.expand(template, [], PLACES)
+    with pytest.raises(launch_line.TemplateError, match=says):
+        launch_line.expand(template, [], PLACES)
 
 
 def test_notes_before_a_launch() -> None:
     assert "-tt" in commands.notes(["ssh", "n", "python"], (), {})[0]
     assert commands.notes(["ssh", "-tt", "n", "python"], (), {}) == []
     assert len(commands.notes(["docker", "run", "image"], ("0",), {})) == 2
-    assert "SGLANG_SIMULATE_ACC_LEN is set" in commands.notes(["python"], (), {"SGLANG_SIMULATE_ACC_LEN": "3"})[0]
+    assert "SGLANG_SIMULATE_ACC_LEN=3" in commands.notes(["python"], (), {"SGLANG_SIMULATE_ACC_LEN": "3"})[0]
+
+
+def test_keys_take_the_place_of_their_references_where_a_shell_reads_them_too() -> None:
+    def reveal(word: str) -> str:
+        return "a b" if word == "env:K" else word
+
+    assert commands.with_keys(["x", "--api-key", "env:K", "--admin-api-key=env:K", "--n", "env:K"], reveal) == [
+        *("x", "--api-key", "a b", "--admin-api-key=a b", "--n", "env:K"),
+    ]
+    assert commands.with_keys(["ssh", "h", "--api-key", "env:K"], reveal)[3] == "'a b'"
+    assert commands.with_keys(["bash", "-c", "x --api-key env:K --y"], reveal)[2] == "x --api-key 'a b' --y"
 
 
 # Records

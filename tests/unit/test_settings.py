@@ -96,9 +96,10 @@ def test_where_a_version_stands():
     assert standing("0.5.12.post1").text == ""
     assert standing("0.5.13").taken == (0, 5, 12)
     assert "0.5.13 is not known" in standing("0.5.13").text
+    assert standing("0.5.14").taken == (0, 5, 15), "the nearest known one"
     assert standing("0.6.0").taken == KNOWN[-1]
     assert standing("0.4.1").taken == KNOWN[0]
-    assert "not known yet" in standing(None).text
+    assert "version is not known" in standing(None).text
 
 
 def test_what_is_settled_between_known_releases():

@@ -6,15 +6,15 @@ takes the nearest of them and says so in :attr:`Contract.note`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spectui.core import versions
 from spectui.engines.sglang.flags import SERVER_SETTINGS, SPEC_SETTINGS, Setting, Spelling
 from spectui.engines.sglang.routes import addresses_of
 
-KNOWN = ("0.4.9", "0.5.5", "0.5.10", "0.5.12", "0.5.15", "0.5.23")
+KNOWN = tuple(versions.spell(version) for version in versions.KNOWN)
 NEWEST = KNOWN[-1]
 SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*SPEC_SETTINGS, *SERVER_SETTINGS)}
 
@@ -71,15 +71,6 @@ class SpecDetails:
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
-    """A launch command's arguments for some settings, and what this version has no word for."""
-
-    arguments: tuple[str, ...]
-    not_known: tuple[str, ...] = ()
-    """Neutral keys that were left out."""
-
-
-@dataclass(frozen=True, slots=True)
 class Contract:
     """What one version of SGLang offers and how it spells it."""
 
@@ -132,28 +123,10 @@ class Contract:
         """Neutral speculative settings that exist in this version."""
         return tuple(setting.key for setting in SPEC_SETTINGS if self.supports(setting.key))
 
-    def arguments(self, algorithm: str, settings: Mapping[str, object]) -> Arguments:
-        """Launch arguments for an algorithm ("none": no flag) and neutral settings.
-
-        Settings that are None or a flag that is off are left out; keys unknown to this version are named, not passed.
-        """
-        arguments: list[str] = []
-        unknown: list[str] = []
-        if algorithm and algorithm.lower() != "none":
-            arguments += ["--speculative-algorithm", algorithm]
-        for key, value in settings.items():
-            if value is None or value is False:
-                continue
-            spelling = self.spelling(key)
-            if spelling is None:
-                unknown.append(key)
-            elif SETTINGS[key].kind == "flag":
-                arguments += [spelling.flag] if spelling.fixed is None else [spelling.flag, spelling.fixed]
-            elif isinstance(value, list | tuple):
-                arguments += [spelling.flag, *(str(entry) for entry in value)]
-            else:
-                arguments += [spelling.flag, str(value)]
-        return Arguments(tuple(arguments), tuple(unknown))
+    def flags(self) -> dict[str, str]:
+        """Neutral key -> flag, for ``core.launch_line.arrange``; ``--flag=value`` where a plain yes is spelled so."""
+        found = {key: self.spelling(key) for key in SETTINGS}
+        return {key: f"{s.flag}={s.fixed}" if s.fixed else s.flag for key, s in found.items() if s is not None}
 
     def settings_of(self, info: Mapping[str, Any], *, spec: bool) -> dict[str, Any]:
         """Neutral settings as an info body (or one of its internal states) gives them; absent ones are left out."""
@@ -238,44 +211,15 @@ class Contract:
         return self._at_least("0.5.12")
 
 
-_NUMBERS = re.compile(r"\s*v?(\d+)\.(\d+)(?:\.(\d+))?")
-
-
-def _numbers(version: str) -> tuple[int, int, int] | None:
-    found = _NUMBERS.match(version)
-    if not found:
-        return None
-    major, minor, patch = (int(part[:6]) if part else 0 for part in found.groups())
-    return major, minor, patch
-
-
 def contract_for(version: str | None) -> Contract:
-    """The contract of a version string such as ``0.5.15.post1``; the nearest known one for any other.
+    """The contract of a version string such as ``0.5.15.post1``; for any other that of the nearest known one.
 
-    Nearest: within the same major.minor by patch number, the older of two at the same distance; else the last known
-    version before it. What cannot be read as a version, and 0.0.x (an unnumbered checkout), takes the newest.
+    What nearest means is :attr:`spectui.core.versions.Standing.taken`.
     """
     asked = version or ""
-    wanted = _numbers(asked)
-    if wanted is None or wanted < (0, 1, 0):
-        shown = f"SGLang {asked!r}" if asked else "an SGLang that names no version"
-        return Contract(NEWEST, asked, False, f"{shown} is not known here; what holds for {NEWEST} is taken for it.")
-    table = {name: numbers for name in KNOWN if (numbers := _numbers(name)) is not None}
-    for name, numbers in table.items():
-        if numbers == wanted:
-            return Contract(name, asked, True, "")
-    same = [name for name, numbers in table.items() if numbers[:2] == wanted[:2]]
-    if same:
-        nearest = min(same, key=lambda name: (abs(table[name][2] - wanted[2]), table[name][2]))
-    else:
-        before = [name for name, numbers in table.items() if numbers < wanted]
-        nearest = before[-1] if before else KNOWN[0]
-    return Contract(
-        nearest,
-        asked,
-        False,
-        f"SGLang {asked} is not known here; what holds for {nearest}, the nearest, is taken for it.",
-    )
+    place = versions.standing(asked)
+    shown = "" if place.known or place.version or not asked else f" It calls itself {asked[:80]!r}."
+    return Contract(versions.spell(place.taken), asked, place.known, place.text + shown)
 
 
 def _count(value: object) -> int | None:
