@@ -21,10 +21,12 @@ metrics     ``arm``, ``at`` (before, during, after), ``counters`` {name: sum ove
             ``unavailable`` with the reason
 gpu         ``gpus``: list of dicts as in :class:`spectui.core.gpu.GpuReading`
 mark        ``arm`` (or null), ``name`` (foreign_traffic, restarted, both_arms_loaded, throttled, simulated_acceptance,
-            route_joined_steps, flush_refused …), ``detail`` (one sentence)
+            route_joined_steps, flush_refused, no_feeding, route, clock_drift, info_unreadable …), ``detail`` (one
+            sentence)
 client      ``cpu_s``, ``wall_s``, ``lag_ms_p99``, ``late_share``, ``bound`` (bool), ``transport``, ``stamps``
             (kernel or user), ``pass_name``, ``arm``, ``concurrency``
-end         last row. ``status`` (complete, interrupted, failed), ``reason``
+end         last row. ``status`` (complete, interrupted, failed), ``reason``, ``exit_code`` (the runner's: 0, 1, 3 no
+            server was reached, 130)
 ==========  =====================================================================================================
 
 Beside it, mode 0600 and only where text is kept: ``answers.jsonl`` (arm, pass_name, phase, concurrency, index,

@@ -72,6 +72,8 @@ def run(path: Path, journal: Writer, signals: Signals) -> int:
         status, reason, code = "interrupted", "stopped before its end; what was measured is kept", 130
     except RunFailed as failure:
         status, reason, code = "failed", str(failure), failure.exit_code
+    except OSError as error:
+        status, reason, code = "failed", f"the run's folder cannot be written: {error.strerror or error}", 1
     except Exception as error:  # a fault of ours must still end the journal
         import traceback
 

@@ -101,6 +101,8 @@ class Arm:
         self.sent = Sent()
         """Since the run began."""
         self.first_counters: MetricsReading | None = None
+        self.gpus: frozenset[str] = frozenset()
+        """UUIDs, where they could be seen."""
         self.route_change = ""
         """Why the best route was left, if it was."""
 
@@ -218,7 +220,7 @@ class Arm:
         known = [(load.running or 0) + (load.waiting or 0) for load in loads or () if load.running is not None]
         return sum(known) if known else None
 
-    def head(self, marks: tuple[str, ...], gpus: tuple[str, ...]) -> dict[str, Any]:
+    def head(self, marks: tuple[str, ...]) -> dict[str, Any]:
         info = self.info
         server = {key: value for key, value in info.server.items() if value is not None}
         return asdict(
@@ -235,7 +237,7 @@ class Arm:
                 route=self.route_name,
                 simulated=info.simulated,
                 marks=marks,
-                gpus=gpus,
+                gpus=tuple(sorted(self.gpus)),
                 owned=self.spec.owned,
             )
         )

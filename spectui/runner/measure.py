@@ -24,7 +24,7 @@ from spectui.runner.node import environment_of, gpus_of, node_head
 from spectui.runner.orders import check
 from spectui.runner.priming import Priming
 from spectui.runner.sending import Outcome, Phase, Sender
-from spectui.runner.watch import Watch
+from spectui.runner.watch import Followed, Watch
 from spectui.store.journal import Writer
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Measurement:
                 self._pass(pass_name, level, priming)
         drift = abs(time.time() - time.monotonic() - self._offset)
         if drift > CLOCK_DRIFT_S:
-            self._mark(None, "clock_moved", f"the node's clock was set by {1000 * drift:.0f} ms during the run")
+            self._mark(None, "clock_drift", f"the node's clock was set by {1000 * drift:.0f} ms during the run")
 
     # -- before the first row
 
@@ -130,7 +130,8 @@ class Measurement:
         heads, marks = [], []
         for arm in self._arms:
             environment = environment_of(arm.spec.server_pid)
-            heads.append(arm.head(tuple(m.name for m in environment), gpus_of(arm.spec.server_pid, panel)))
+            arm.gpus = frozenset(gpus_of(arm.spec.server_pid, panel))
+            heads.append(arm.head(tuple(m.name for m in environment)))
             marks += [(arm.name, m.name, m.text) for m in environment]
             if arm.route_change:
                 marks.append((arm.name, "route", f"not the best route: {arm.route_change}"))
@@ -236,7 +237,7 @@ class Measurement:
         prompts = list(enumerate(self.spec.feeding[: max(0, self.spec.feed_limit)]))
         self._phase(arm, pass_name, "feed", level, "begin", prompts=len(prompts))
         if prompts:
-            self._watch.follow(arm.name, arm.read_counters)
+            self._watch.follow(Followed(arm.name, arm.read_counters))
             phase = Phase(pass_name, "feed", level)
             self._sender.send(arm, phase, prompts, seen=feeding.add, enough=lambda: feeding.steady)
             self._watch.follow(None)
@@ -252,7 +253,7 @@ class Measurement:
         before = arm.read_counters()
         self._journal.row("metrics", arm=arm.name, at="before", **before)
         self._phase(arm, phase.pass_name, "measure", phase.concurrency, "begin", block)
-        self._watch.follow(arm.name, arm.read_counters)
+        self._watch.follow(Followed(arm.name, arm.read_counters, arm.gpus))
         sent = Sent()
         cpu, wall = time.process_time(), time.monotonic()
         outcomes = self._sender.send(arm, phase, prompts, seen=sent.add)
@@ -312,7 +313,7 @@ class Measurement:
             return
         if (info.algorithm, info.settings) != was and not arm.info.unreadable:
             detail = f"the server's settings changed while it was measured: {was[0]} before, {info.algorithm} after"
-            self._mark(arm.name, "settings_changed", detail)
+            self._mark(arm.name, "restarted", detail)
         arm.info = info
 
     # -- rows

@@ -5,9 +5,12 @@ A thread of its own, so that a slow driver or server never holds up the reading 
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,11 +18,27 @@ import msgspec
 from spectui.store.journal import Writer
 
 if TYPE_CHECKING:
+    from spectui.core.gpu import GpuReading
     from spectui.hosts.gpus import GpuPanel, GpuSampler
 
 GPU_EVERY_S = 1.0
 METRICS_EVERY_S = 5.0
 """Reading /metrics takes the interpreter for milliseconds: often enough for a curve, rarely enough not to be felt."""
+
+FAULTS = frozenset({"thermal", "thermal (hardware)", "hardware slowdown", "power brake", "reliability limit"})
+"""Reasons for lower clocks that make a result unfit to compare. A power cap is how a busy GPU runs: rows show it."""
+
+
+@dataclass
+class Followed:
+    """The arm that is being loaded."""
+
+    arm: str
+    read: Callable[[], dict[str, Any]]
+    """Fields of a metrics row."""
+    gpus: frozenset[str] = frozenset()
+    """UUIDs of its GPUs while its requests are measured; empty where they are not known."""
+    throttled: bool = False
 
 
 class Watch:
@@ -32,10 +51,9 @@ class Watch:
             from spectui.hosts.gpus import GpuSampler
 
             self._sampler = GpuSampler()
-        self._read: tuple[str, Callable[[], dict[str, Any]]] | None = None
+        self._followed: Followed | None = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-        self._failed: OSError | None = None
 
     def start(self) -> GpuPanel | None:
         """Begins; gives the first reading of the GPUs, or the reason why there is none, within a second or so."""
@@ -49,9 +67,9 @@ class Watch:
         self._thread.start()
         return panel
 
-    def follow(self, arm: str | None, read: Callable[[], dict[str, Any]] | None = None) -> None:
-        """From now on counters are those of this arm; None: of none."""
-        self._read = None if arm is None or read is None else (arm, read)
+    def follow(self, followed: Followed | None) -> None:
+        """From now on counters are those of this arm, and its GPUs are looked after; None: of none."""
+        self._followed = followed
 
     def close(self) -> None:
         self._ending.set()
@@ -61,19 +79,31 @@ class Watch:
             self._sampler.stop()
 
     def _run(self) -> None:
-        beats = 0
-        try:
-            while not self._ending.wait(GPU_EVERY_S):
-                beats += 1
-                if self._sampler is not None:
-                    readings = self._sampler.latest().readings
-                    if readings:
-                        self._journal.row("gpu", gpus=[msgspec.to_builtins(reading) for reading in readings])
-                reading = self._read
-                if reading is not None and beats % int(METRICS_EVERY_S / GPU_EVERY_S) == 0:
-                    arm, read = reading
-                    values = read()
-                    if self._read is reading:
-                        self._journal.row("metrics", arm=arm, at="during", **values)
-        except OSError as error:  # the journal's disk is full: the main thread meets it too
-            self._failed = error
+        # A full disk: the main thread meets it too, and says so.
+        with contextlib.suppress(OSError):
+            for beat in itertools.count(1):
+                if self._ending.wait(GPU_EVERY_S):
+                    return
+                self._beat(beat)
+
+    def _beat(self, beat: int) -> None:
+        followed = self._followed
+        if self._sampler is not None:
+            readings = self._sampler.latest().readings
+            if readings:
+                self._journal.row("gpu", gpus=[msgspec.to_builtins(reading) for reading in readings])
+            if followed is not None and not followed.throttled:
+                self._look_for_throttling(followed, readings)
+        if followed is not None and beat % int(METRICS_EVERY_S / GPU_EVERY_S) == 0:
+            values = followed.read()
+            if self._followed is followed:
+                self._journal.row("metrics", arm=followed.arm, at="during", **values)
+
+    def _look_for_throttling(self, followed: Followed, readings: Sequence[GpuReading]) -> None:
+        for reading in readings:
+            reasons = [word for word in reading.throttle if word in FAULTS]
+            if reading.uuid in followed.gpus and reasons:
+                followed.throttled = True
+                detail = f"GPU {reading.index} was slowed down: {', '.join(reasons)}"
+                self._journal.row("mark", arm=followed.arm, name="throttled", detail=detail)
+                return

@@ -97,6 +97,11 @@ class ScriptedServer:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
 
+    def hang_up_all(self) -> None:
+        for wire in list(self._wires):
+            with contextlib.suppress(OSError):
+                wire.shutdown(socket.SHUT_RDWR)
+
     def _accept(self) -> None:
         while not self._ending:
             try:
@@ -104,8 +109,8 @@ class ScriptedServer:
             except OSError:
                 return
             wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.connections += 1
             self._wires.append(wire)
+            self.connections += 1
             thread = threading.Thread(target=self._serve, args=(wire,))
             self._threads.append(thread)
             thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -18,12 +19,15 @@ from typing import Any
 import pytest
 from scripted_server import ScriptedServer, Talk
 
+from spectui.core.gpu import GpuReading
 from spectui.core.result import fold
 from spectui.core.rows import Row
 from spectui.core.spec import ArmSpec, Prompt, RunSpec, WorkloadRef
+from spectui.hosts.gpus import GpuPanel
 from spectui.runner.__main__ import Signals, run
 from spectui.runner.arm import Sent, foreign_traffic, restarted
 from spectui.runner.measure import Measurement
+from spectui.runner.watch import Followed, Watch
 from spectui.store import journal
 
 
@@ -616,3 +620,59 @@ def test_what_counts_as_traffic_of_others() -> None:
     assert "1 requests more" in foreign_traffic({"num_requests_total": 1}, {"num_requests_total": 6}, ours)
     assert restarted(before, counters(3, 1))
     assert not restarted(before, counters(1000, 11))
+
+
+class Panels:
+    """A GPU sampler whose GPUs are too hot."""
+
+    def __init__(self) -> None:
+        hot = GpuReading("GPU-1", 0, "H", utilization=90.0, throttle=("power-capped", "thermal"))
+        self.panel = GpuPanel((hot, replace(hot, uuid="GPU-2", index=1)), "ok", "580")
+
+    def latest(self) -> GpuPanel:
+        return self.panel
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def wait_first(self, timeout_s: float) -> bool:
+        return True
+
+
+def test_a_hot_gpu_of_the_measured_arm_is_marked_once(tmp_path: Path) -> None:
+    with journal.Writer(tmp_path / "journal.jsonl") as writer:
+        watch = Watch(writer, gpus=False)
+        watch._sampler = Panels()  # type: ignore[assignment]
+        watch.follow(Followed("A", lambda: {"unavailable": "off"}, frozenset({"GPU-3"})))
+        watch._beat(1)
+        watch.follow(Followed("B", lambda: {"counters": {"x": 1.0}, "gauges": {}}, frozenset({"GPU-2"})))
+        watch._beat(4)
+        watch._beat(5)
+    rows = list(journal.read(tmp_path / "journal.jsonl"))
+    assert [(row["arm"], row["name"], row["detail"]) for row in of(rows, "mark")] == [
+        ("B", "throttled", "GPU 1 was slowed down: thermal")
+    ]
+    assert len(of(rows, "gpu")) == 3
+    assert of(rows, "gpu")[0]["gpus"][0]["utilization"] == 90.0
+    assert [(row["arm"], row["at"]) for row in of(rows, "metrics")] == [("B", "during")]
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Measurement) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Measurement, "run", fail)
+    code, rows = carry_out(spec_of(tmp_path, "http://127.0.0.1:9"))
+    assert code == 1
+    assert rows[-1]["reason"] == "the run's folder cannot be written: No space left on device"
+
+
+def test_settings_that_changed_meanwhile_are_marked(tmp_path: Path) -> None:
+    def stream(talk: Talk, seen: int, asked: dict[str, Any]) -> None:
+        fake.algorithm = "EAGLE3" if seen > 4 else None
+        fake.answer(talk, asked["sampling_params"]["max_new_tokens"])
+
+    fake = FakeSglang(stream=stream)
+    with ScriptedServer(fake) as server:
+        code, rows = carry_out(spec_of(tmp_path, server.url))
+    assert code == 0
+    assert "none before, EAGLE3 after" in of(rows, "mark", name="restarted")[0]["detail"]

@@ -375,3 +375,28 @@ def test_lag_percentiles() -> None:
     assert lag.p99_ms() == pytest.approx(67.1, abs=0.1), "what is beyond the last class reads as its edge"
     lag.clear()
     assert lag.reads == 0
+
+
+def test_the_epoll_loop_is_taken_where_it_can_serve() -> None:
+    for url, more, name in (
+        ("http://127.0.0.1:1", {}, "epoll"),
+        ("https://127.0.0.1:1", {}, "httpx"),
+        ("http://127.0.0.1:1", {"proxy": "http://127.0.0.1:2"}, "httpx"),
+    ):
+        transport = open_transport(url, **more)  # type: ignore[arg-type]
+        assert transport.name == name
+        transport.close()
+
+
+def test_tls_that_is_none_is_named() -> None:
+    with ScriptedServer(stream) as server:
+        transport = open_transport(server.url.replace("http:", "https:"))
+        sink = Kept()
+        transport.start(CALL, sink)
+        until(transport, lambda: server.connections)
+        server.hang_up_all()
+        drive(transport, sink)
+        transport.close()
+    assert sink.ending is not None
+    assert sink.ending.state in ("unreachable", "closed", "reset")
+    assert sink.ending.detail
