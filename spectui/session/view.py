@@ -3,62 +3,75 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from spectui.core.gpu import GpuReading
 
+Point = tuple[float, float | None]
+"""(epoch seconds, value); None is a gap."""
+
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """A change that waits for the operator's key: what it would do, before it costs anything."""
+class SettingView:
+    key: str
+    label: str
+    value: str
+    staged: str | None = None
 
-    algorithm: str
-    settings: dict[str, Any]
-    """Neutral knobs asked for."""
-    changes: tuple[str, ...]
-    """``draft tokens 8 → 12`` for each knob that would change."""
-    hot: bool
-    """True when no relaunch is needed."""
-    refusals: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    relaunch_s: float | None = None
-    """What the last start of this profile took on this node."""
-    predicted_accept_length: float | None = None
-    predicted_tokens_per_s: float | None = None
-    prediction_note: str = ""
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a staged change would accept, known without a restart."""
+
+    accept_length: float | None = None
+    tokens_per_s: float | None = None
+    """At the step time that was measured before the change."""
+    exact: bool = False
+    note: str = ""
+    """Why it is an estimate, or why there is none."""
+    pending: bool = False
+
+    @property
+    def text(self) -> str:
+        if self.pending:
+            return "predicting …"
+        if self.accept_length is None:
+            return self.note
+        speed = f", about {self.tokens_per_s:.0f} tok/s at today's step time" if self.tokens_per_s else ""
+        return f"predicted accept length {self.accept_length:.2f}{'' if self.exact else ' (estimate)'}{speed}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreView:
+    """What a stateful proposer knows."""
+
+    state: str
+    """cold, warming, fed, saturated or unknown."""
+    level: float | None
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class ArmView:
     name: str
-    state: str
-    """empty, connecting, starting, ready, suspect, failed, lost, stored (a run from history)."""
+    state: str = "none"
+    """none, connecting, starting, stopping, ready, suspect, failed, gone, stored."""
     trouble: str = ""
-    """In words, with what to do next; empty when all is well. Takes the place of the settings line."""
-    url: str = ""
-    label: str = ""
+    """In words, with what to do next; empty when all is well. Takes the place of the settings."""
+    address: str = ""
     version: str = ""
     simulated: bool = False
     managed: bool = False
     algorithm: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Neutral knobs in force."""
-    setting_words: tuple[str, ...] = ()
-    """``draft tokens 8``, ``trie depth 18`` … in the algorithm's own order."""
-    model: str = ""
-    draft_model: str = ""
-    server: dict[str, Any] = field(default_factory=dict)
-    server_words: tuple[str, ...] = ()
-    """``tp 4``, ``48 running at most (set by the server)`` …"""
-    proposer_state: str = ""
-    proposer_detail: str = ""
-    staged: Staged | None = None
-    gpus: tuple[str, ...] = ()
-    """UUIDs its processes hold."""
-    running: int | None = None
-    queued: int | None = None
-    idle_accept_length: str = ""
-    """Text for an idle server: ``last 2.87``, ``off``, ``n/a (fewer than 40 decode steps)``."""
+    staged_algorithm: str | None = None
+    settings: tuple[SettingView, ...] = ()
+    model: tuple[str, ...] = ()
+    """``Llama-3.3-70B``, ``tp 4``, ``48 running at most (set by the server)`` …"""
+    store: StoreView | None = None
+    stateless: str = ""
+    """Said where there is no store."""
+    idle: str = ""
+    """Of an idle server: ``last 2.87``, ``off``, ``n/a (fewer than 40 decode steps)``."""
+    staged: bool = False
     can_go_back: bool = False
 
 
@@ -70,35 +83,43 @@ class RunView:
     workload: str
     arms: tuple[str, ...]
     active: bool
-    pass_name: str = ""
+    task: str = ""
+    """``json ▸ warm pass ▸ 4 at a time``"""
     phase: str = ""
-    arm: str = ""
-    concurrency: int = 1
-    done: int = 0
-    total: int = 0
-    fraction: float | None = None
+    share: float | None = None
     left_s: float | None = None
     status: str = ""
     reason: str = ""
-    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One metric × (A, B, difference), already in words."""
+    """One metric × (A, B, A against B), already in words."""
 
-    label: str
-    a: str
-    b: str
-    difference: str
+    name: str
+    a: str = ""
+    b: str = ""
+    against: str = ""
+    tone: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Tokens of an answer that arrived in one event: one verify step's accepted run."""
+class Answer:
+    arm: str
+    rid: str
+    pieces: tuple[tuple[int, str], ...] = ()
+    """(tokens, text) as they came, an event each."""
+    done: bool = False
 
-    tokens: int
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What happens, and which keys are the next ones (ids of commands, the most useful first)."""
+
     text: str
+    tone: str = ""
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,27 +129,24 @@ class Snapshot:
     now: float
     node: str
     arms: tuple[ArmView, ...]
+    focus: str
     run: RunView | None
-    tokens_per_s: dict[str, tuple[float | None, ...]]
-    """Arm -> one value a bucket, oldest first; None is a gap."""
-    accept_length: dict[str, tuple[float | None, ...]]
-    bucket_s: float
-    series_end: float
-    """Epoch seconds at the end of the last bucket."""
-    marks: tuple[tuple[float, str, str], ...]
-    """(epoch seconds, arm, word) for the charts."""
-    break_even: dict[str, float]
-    gpus: tuple[GpuReading, ...]
-    gpu_note: str
-    gpu_history: dict[str, tuple[float | None, ...]]
-    gpu_owner: dict[str, str]
+    tok_s: dict[str, tuple[Point, ...]] = field(default_factory=dict)
+    accept: dict[str, tuple[Point, ...]] = field(default_factory=dict)
+    tok_s_now: dict[str, str] = field(default_factory=dict)
+    accept_now: dict[str, str] = field(default_factory=dict)
+    marks: tuple[tuple[float, str], ...] = ()
+    break_even: dict[str, float] = field(default_factory=dict)
+    gpus: tuple[GpuReading, ...] = ()
+    gpu_note: str = ""
+    gpu_history: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
+    gpu_owner: dict[str, str] = field(default_factory=dict)
     """UUID -> arm."""
-    table: tuple[TableRow, ...]
-    answer: tuple[Piece, ...]
-    answer_of: str
-    logs: dict[str, tuple[str, ...]]
-    verdict: str
-    """The sentence of the verdict or why it is withheld; empty before there is one."""
-    verdict_word: str
-    status: str
-    """What is happening and which key comes next."""
+    table: tuple[TableRow, ...] = ()
+    answer: Answer | None = None
+    logs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    log_titles: dict[str, str] = field(default_factory=dict)
+    verdict: str = ""
+    status: Status = Status("")
+    summary: str = ""
+    """One line for screens that have no room."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from textual.binding import Binding, BindingType
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -19,6 +21,11 @@ class Command:
     """Shown in the footer of the home screen."""
     where: tuple[str, ...] = ()
     """Screens that it belongs to; empty means everywhere."""
+
+    @property
+    def word(self) -> str:
+        """The label without the bracket that stands in some of them."""
+        return self.label.removeprefix("[ ").removeprefix("] ")
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -86,8 +93,83 @@ COMMANDS: tuple[Command, ...] = (
     Command("screen_runs", "5", "runs", "Stored runs", "screens"),
     Command("screen_profiles", "6", "profiles", "Profiles and the evidence they carry", "screens"),
     Command("screen_check", "7", "check", "The last check, probe by probe", "screens"),
+    Command("palette", "ctrl+p", "commands", "Every command, by name", "look", True),
     Command("help", "question_mark", "help", "Every key", "look", True),
     Command("quit", "q", "quit", "Leave; servers and runs go on", "look", True),
+)
+
+LISTS = ("servers", "workloads", "runs", "profiles")
+PAGES = ("servers", "workloads", "compare", "runs", "profiles", "check", "sweep", "log")
+
+COMMANDS += (
+    Command("server_start", "n", "launch", "Start a server from a profile", "servers", True, ("servers", "profiles")),
+    Command(
+        "server_stop", "x", "stop", "Stop a server that spectui started, step by step", "servers", True, ("servers",)
+    ),
+    Command(
+        "server_adopt", "t", "take over", "Relaunch a found server as one of spectui's", "servers", True, ("servers",)
+    ),
+    Command(
+        "server_leftovers",
+        "e",
+        "end left-overs",
+        "End processes that a dead server left",
+        "servers",
+        True,
+        ("servers",),
+    ),
+    Command(
+        "server_log", "l", "log", "The whole log of the server under the cursor", "look", True, ("servers", "check")
+    ),
+    Command(
+        "take", "enter", "take", "Take the workload and these options for the next run", "measure", True, ("workloads",)
+    ),
+    Command(
+        "open",
+        "enter",
+        "open",
+        "Put it on an arm, open it, or show more of it",
+        "look",
+        True,
+        ("servers", "runs", "profiles"),
+    ),
+    Command(
+        "put_a", "a", "on A", "Put what is under the cursor on arm A", "arms", True, ("servers", "runs", "profiles")
+    ),
+    Command(
+        "put_b", "b", "on B", "Put what is under the cursor on arm B", "arms", True, ("servers", "runs", "profiles")
+    ),
+    Command("run_mark", "space", "mark", "Mark a run; two marked ones are compared", "keep", True, ("runs",)),
+    Command("run_compare", "c", "compare", "Compare the two marked runs", "measure", True, ("runs",)),
+    Command("run_pin", "p", "pin", "Pin a run to the top, or unpin it", "keep", True, ("runs",)),
+    Command("run_tags", "t", "tags", "Change the tags of a run", "keep", True, ("runs",)),
+    Command("run_note", "o", "note", "Write a note on a run", "keep", True, ("runs",)),
+    Command("pick_runs", "p", "pick runs", "Choose two stored runs to compare", "measure", True, ("compare",)),
+    Command("next_pass", "right", "next curve", "The warm-up curve of the next pass", "look", True, ("compare",)),
+    Command("last_compared", "d", "last", "Back to the last comparison of the home screen", "look", True, ("compare",)),
+    Command("profile_check", "k", "check", "Check the server of this profile", "measure", True, ("profiles",)),
+    Command("profile_delete", "d", "delete", "Delete a profile; its name must be typed", "keep", True, ("profiles",)),
+    Command("check_again", "r", "run again", "Check the server of the arm in focus", "measure", True, ("check",)),
+    Command("check_feed", "f", "with feeding", "Check again, and feed the store first", "measure", True, ("check",)),
+    Command("sweep_start", "enter", "start", "Start the sweep as planned", "measure", True, ("sweep",)),
+    Command("sweep_stop", "ctrl+x", "stop", "Stop the sweep; what was measured is kept", "measure", True, ("sweep",)),
+    Command("sweep_save", "ctrl+s", "save best", "Save the best setting as a profile", "keep", True, ("sweep",)),
+    Command("log_follow", "f", "follow", "Follow the log, or hold it still", "look", True, ("log",)),
+    Command("log_next", "n", "next match", "The next line that matches", "look", True, ("log",)),
+    Command("log_before", "p", "match before", "The line that matches before this one", "look", True, ("log",)),
+    Command(
+        "filter",
+        "slash",
+        "filter",
+        "Show what matches the letters that follow; in a log, search",
+        "look",
+        True,
+        (*LISTS, "log"),
+    ),
+    Command("other_part", "tab", "other part", "Move between list, form and details", "look", False, PAGES),
+    Command("reread", "r", "read again", "Read what is shown anew", "look", False, (*LISTS, "compare")),
+    Command("leave", "escape", "back", "Back to where you came from", "look", False, PAGES),
+    Command("screen_sweep", "8", "sweep", "Many settings, planned, one after another", "screens"),
 )
 
 BY_ID = {command.id: command for command in COMMANDS}
@@ -109,3 +191,9 @@ def key_word(command: Command, keys: dict[str, str] | None = None) -> str:
 
 def for_screen(name: str) -> tuple[Command, ...]:
     return tuple(c for c in COMMANDS if not c.where or name in c.where)
+
+
+def bindings(screen: str) -> list[BindingType]:
+    """The bindings of a screen, or with "" those that hold everywhere. The config remaps them by id."""
+    wanted = [c for c in COMMANDS if (screen in c.where if screen else not c.where)]
+    return [Binding(c.key, f"app.do('{c.id}')", c.label, show=False, id=c.id) for c in wanted]

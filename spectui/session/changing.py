@@ -1,0 +1,189 @@
+"""Putting a staged change into force: live where it is hot, else by a relaunch of the server that spectui started."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from spectui.core.profile import Profile
+from spectui.session import SessionError, serving, staging
+from spectui.session.arms import Target
+from spectui.session.live_arm import LiveArm
+from spectui.store import locations, profiles
+
+_POLL_S = 0.25
+KEPT_READY = 8
+
+
+class Changing:
+    """One arm at a time each; ``closing`` ends every wait."""
+
+    def __init__(self, closing: Callable[[], bool], clock: Callable[[], float] = time.time) -> None:
+        self._closing = closing
+        self._clock = clock
+        self.cancelled: set[str] = set()
+
+    def apply(self, arm: LiveArm) -> str:
+        """Returns what was done, in a sentence. Raises SessionError."""
+        staged = arm.staged
+        if staged is None:
+            return self._start_again(arm)
+        if staged.refused:
+            raise SessionError(f"the server would refuse this: {staged.refused}")
+        if staged.hot:
+            return self._hot(arm, staged)
+        if arm.live and not arm.managed:
+            raise SessionError(
+                f"{arm.letter} was not started by spectui, so it is not relaunched: y writes the command that would "
+                "start it with these settings"
+            )
+        return self.relaunch(arm, staged.profile)
+
+    def _start_again(self, arm: LiveArm) -> str:
+        if arm.profile is not None and (not arm.live or (arm.state is not None and not arm.state.running)):
+            return self.relaunch(arm, arm.profile)
+        raise SessionError("nothing is staged: [ and ] move the knob, n chooses an algorithm, e shows every setting")
+
+    def _hot(self, arm: LiveArm, staged: staging.Staged) -> str:
+        arm.busy = "setting it while the server runs"
+        try:
+            outcome = arm.client().set_internal_state(staging.hot_values(staged))
+        finally:
+            arm.busy = ""
+        if outcome.applied is False:
+            raise SessionError(f"{arm.letter}: {outcome.detail}")
+        arm.profile, arm.staged = staged.profile, None
+        return f"{arm.letter}: {staged.words}, {outcome.detail}"
+
+    def back(self, arm: LiveArm) -> str:
+        """Relaunches with the last settings that were ready."""
+        if not arm.ready_before:
+            raise SessionError(f"{arm.letter} has no earlier settings to go back to")
+        profile = arm.ready_before[-1]
+        arm.ready_before = arm.ready_before[:-1]
+        return self.relaunch(arm, profile, remember=False)
+
+    def relaunch(self, arm: LiveArm, profile: Profile, *, remember: bool = True) -> str:
+        """Stops the server of this arm where there is one, starts it with ``profile``, waits for a real token."""
+        if arm.busy:
+            raise SessionError(f"{arm.letter} is busy: {arm.busy}")
+        plan = serving.plan_for(profile, arm.version)
+        if not plan.ok:
+            raise SessionError("; ".join(finding.text for finding in plan.refusals))
+        old, was_ready = arm.profile, arm.ready
+        name = arm.record.name if arm.record is not None else profile.name
+        port = arm.record.port if arm.record is not None else profile.server.port
+        version = arm.version
+        arm.busy, arm.failure = "stopping the server", ""
+        self.cancelled.discard(arm.letter)
+        try:
+            if arm.record is not None:
+                self._stop(arm)
+            arm.busy = "starting"
+            kept = keep(profile, name)
+            record = serving.launch(serving.prepare(kept, port=port, version=version, name=name))
+            if remember and old is not None and was_ready:
+                arm.ready_before = (*arm.ready_before, old)[-KEPT_READY:]
+            arm.take(record, kept)
+            arm.staged = None
+            self._wait(arm)
+        except SessionError as error:
+            arm.failure = str(error).splitlines()[0]
+            raise
+        finally:
+            arm.busy = ""
+        return f"{arm.letter} is ready: {arm.algorithm or profile.speculative.algorithm}"
+
+    def _stop(self, arm: LiveArm) -> None:
+        assert arm.record is not None
+
+        def say(text: str) -> None:
+            arm.busy = f"stopping: {text}"
+
+        outcome = serving.stop(arm.record.name, say)
+        if not outcome.ended:
+            raise SessionError(outcome.text)
+
+    def _wait(self, arm: LiveArm) -> None:
+        """Slow is not failed: it is waited for as long as the operator does."""
+        while not self._closing():
+            arm.poll(self._clock())
+            state = arm.state
+            if state is not None and state.ready and arm.info is not None:
+                return
+            if state is not None and not state.running:
+                assert arm.record is not None
+                raise SessionError(serving.failure_text(arm.record, state))
+            if arm.letter in self.cancelled:
+                self._stop(arm)
+                raise SessionError("the start was stopped")
+            time.sleep(_POLL_S)
+        raise SessionError("spectui ends; the server goes on starting")
+
+
+def keep(profile: Profile, name: str) -> Profile:
+    """The profile as launched, in a file of spectui's own: the operator's file stays as it is, and a later spectui
+    finds what the server was started from."""
+    folder = locations.state_dir() / "launched"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / profiles.file_name(name)
+    fresh = replace(profile, path=None, digest=None)
+    try:
+        return profiles.save(fresh, path, replace_existing=True)
+    except profiles.ProfileError as error:
+        raise SessionError(f"these settings cannot be launched: {error}") from error
+
+
+def target_of(text: str) -> Target:
+    from spectui.session import arms
+
+    return arms.resolve(text)
+
+
+def save_profile(arm: LiveArm, name: str) -> Path:
+    """What the arm runs, or would after the staged change, as a profile of the operator's own."""
+    if not name.strip():
+        raise SessionError("a profile needs a name")
+    saved = profiles.save(staging.renamed(staging.ground(arm), name.strip()))
+    return Path(saved.path or "")
+
+
+def write_command(arm: LiveArm) -> Path:
+    """The launch command as a shell script, keys as variables. It says where it is, since nothing can be copied."""
+    import shlex
+
+    from spectui.store.secrets import variable
+
+    profile = staging.ground(arm)
+    prepared_name = arm.name or profile.name
+    plan_port = arm.record.port if arm.record is not None else profile.server.port or 30000
+    words = command_words(profile, plan_port, arm.version)
+    shown = []
+    for before, word in zip(["", *words], words, strict=False):
+        if before in ("--api-key", "--admin-api-key"):
+            shown.append(f'"${variable(word, "SGLANG_API_KEY")}"')
+        else:
+            shown.append(shlex.quote(word))
+    lines = ["#!/bin/sh", f"# {prepared_name}: {profile.speculative.algorithm}"]
+    if profile.server.cwd:
+        lines.append(f"cd {shlex.quote(profile.server.cwd)} || exit 1")
+    lines += [f"export {key}={shlex.quote(value)}" for key, value in profile.server.env.items() if ":" not in value[:5]]
+    if profile.server.gpus:
+        lines.append(f"export CUDA_VISIBLE_DEVICES={','.join(str(gpu) for gpu in profile.server.gpus)}")
+    lines.append("exec " + " ".join(shown))
+    path = locations.exports_dir() / f"launch-{profiles.file_name(prepared_name).removesuffix('.toml')}.sh"
+    path.write_text("\n".join(lines) + "\n")
+    path.chmod(0o700)
+    return path
+
+
+def command_words(profile: Profile, port: int, version: str | None) -> list[str]:
+    from spectui.core.launch_line import launch_arguments, launch_command
+    from spectui.engines.sglang.contract import SETTINGS, contract_for
+
+    contract = contract_for(version or serving.NEWEST)
+    flags = {key: flag for key in SETTINGS if (flag := contract.flag(key)) is not None}
+    words = launch_command(profile, launch_arguments(profile, flags, port=port), port=port)
+    return [word.replace("{python}", "python3") for word in words]

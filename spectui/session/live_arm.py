@@ -1,0 +1,382 @@
+"""One arm of the live session: a server by its URL, one that spectui started, a profile, or a stored run.
+
+``poll`` blocks (HTTP, log files) and belongs to a thread of its own; everything else reads what it left and returns at
+once. Values are replaced as a whole, never changed in place, so that the screen's thread may read at any moment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spectui.core.marks import environment_marks
+from spectui.core.profile import Profile, ProfileError
+from spectui.engines.sglang.client import INFO_EVERY_S, SglangClient
+from spectui.engines.sglang.errors import EngineError, NotReachable, StillStarting, Unauthorized
+from spectui.engines.sglang.info import ServerInfo
+from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable, live
+from spectui.hosts.records import ServerRecord, alive
+from spectui.hosts.serving import NOT_SERVING, READY, SUSPECT, Poll, probe_due, states
+from spectui.hosts.watch import ServerState, ServerWatch
+from spectui.session import SessionError, serving
+from spectui.session.arms import Target, resolve_key
+from spectui.session.comparing import ArmSource
+from spectui.session.staging import Staged
+
+LOG_LINES = 60
+PROBE_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """What the server says of itself while spectui does not measure it."""
+
+    running: int | None = None
+    queued: int | None = None
+    accept_length: str = ""
+    tokens_per_s: float | None = None
+    state: str = "unknown"
+    note: str = ""
+    """Why there are no metrics."""
+
+
+@dataclass
+class LiveArm:
+    letter: str
+    target: Target | None = None
+    url: str | None = None
+    key: str | None = None
+    """References, never keys."""
+    admin_key: str | None = None
+    info: ServerInfo | None = None
+    error: EngineError | None = None
+    record: ServerRecord | None = None
+    state: ServerState | None = None
+    profile: Profile | None = None
+    """What the running server was started from: the ground of the next relaunch."""
+    stored: ArmSource | None = None
+    staged: Staged | None = None
+    busy: str = ""
+    """What is being done to it; while set, nothing else may be begun."""
+    failure: str = ""
+    """Why the last change failed; stays until another works."""
+    died: str = ""
+    ready_before: tuple[Profile, ...] = ()
+    """Settings that were ready, the latest last."""
+    idle: Idle = Idle()
+    log: tuple[str, ...] = ()
+    simulated_acceptance: str = ""
+    pids: tuple[int, ...] = ()
+    hidden: bool = False
+    """A letter that was emptied by the operator."""
+    _client: SglangClient | None = None
+    _watch: ServerWatch | None = None
+    _metrics: MetricsReading | None = None
+    _polls: deque[Poll] = field(default_factory=lambda: deque(maxlen=120))
+    _serves: str = READY
+    _info_at: float = float("-inf")
+    _probes: bool = True
+
+    # -- what it is
+
+    @property
+    def empty(self) -> bool:
+        return self.target is None
+
+    @property
+    def live(self) -> bool:
+        return self.url is not None
+
+    @property
+    def managed(self) -> bool:
+        return self.record is not None
+
+    @property
+    def algorithm(self) -> str:
+        if self.info is not None and not self.info.unreadable:
+            return self.info.algorithm
+        if self.stored is not None:
+            return str(self.stored.head().get("algorithm") or "")
+        return self.profile.speculative.algorithm if self.profile is not None else ""
+
+    @property
+    def version(self) -> str | None:
+        return (self.info.version or None) if self.info is not None else None
+
+    @property
+    def simulated(self) -> bool:
+        if self.stored is not None:
+            return bool(self.stored.head().get("simulated"))
+        return bool(self.info and self.info.simulated) or bool(self.record and self.record.simulated)
+
+    @property
+    def name(self) -> str:
+        if self.record is not None:
+            return self.record.name
+        return self.target.name if self.target is not None else ""
+
+    @property
+    def ready(self) -> bool:
+        """A run may begin on it."""
+        return self.live and not self.busy and self.error is None and self.info is not None and self._serves == READY
+
+    # -- connecting
+
+    def aim(self, target: Target | None, *, key: str | None = None, admin_key: str | None = None) -> None:
+        """Points the arm at something else. Raises SessionError and ProfileError; the arm is then left as it was."""
+        if self.busy:
+            raise SessionError(f"{self.letter} is busy: {self.busy}")
+        profile, stored, record = None, None, None
+        if target is not None and target.run is not None:
+            from spectui.session import comparing
+
+            stored = comparing.source_of(target.run)
+        if target is not None and target.profile is not None:
+            from spectui.store import profiles
+
+            profile = profiles.load(target.profile)
+        if target is not None and target.url is not None:
+            record = record_at(target.url)
+            profile = profile_behind(record)
+            key = key or (record.key if record else None)
+            admin_key = admin_key or (record.admin_key if record else None)
+            for reference in (key, admin_key):
+                if reference is not None:
+                    resolve_key(reference)
+        self.close()
+        fresh = LiveArm(self.letter)
+        for name in ("info", "error", "state", "staged", "failure", "died", "ready_before", "idle", "log"):
+            setattr(self, name, getattr(fresh, name))
+        self.simulated_acceptance, self.pids = "", ()
+        self._watch, self._metrics, self._serves, self._info_at = None, None, READY, float("-inf")
+        self._polls.clear()
+        self.target, self.url = target, target.url if target is not None else None
+        self.key, self.admin_key = key, admin_key
+        self.profile, self.stored, self.record = profile, stored, record
+
+    def take(self, record: ServerRecord, profile: Profile) -> None:
+        """The server of this arm was started anew."""
+        self.close()
+        self.record, self.profile, self.url = record, profile, record.url
+        self.target = Target(record.name, url=record.url, server=record.name)
+        self.info, self.error, self.state, self.died = None, None, None, ""
+        self.idle, self._metrics, self._serves, self._info_at = Idle(), None, READY, float("-inf")
+        self._polls.clear()
+        self._watch = None
+
+    def client(self) -> SglangClient:
+        """Raises SessionError where a key's reference leads nowhere."""
+        if self.url is None:
+            raise SessionError(f"{self.letter} is no running server")
+        if self._client is None:
+            key = resolve_key(self.key) if self.key else None
+            admin = resolve_key(self.admin_key) if self.admin_key else None
+            self._client = SglangClient(self.url, key=key, admin_key=admin, timeout=4.0)
+        return self._client
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    # -- polling
+
+    def poll(self, now: float, *, measured: bool = False) -> None:
+        """Looks at the server. ``measured``: a run is going on, so nothing is asked of it that could disturb it."""
+        if not self.live:
+            return
+        self._poll_process()
+        if self.state is not None and not self.state.ready:
+            return
+        if measured:
+            return
+        try:
+            self._poll_server(now)
+            self.error = None
+        except EngineError as error:
+            if self.info is not None and isinstance(error, NotReachable) and self.error is None:
+                self.died = f"it answered until now, and no longer does: {error.what}"
+            self.error = error
+        except SessionError as error:
+            self.error = Unauthorized(str(error), self.url or "", "")
+
+    def _poll_process(self) -> None:
+        if self.record is None:
+            return
+        if self._watch is None or self._watch.record is not self.record:
+            self._watch = ServerWatch(self.record)
+        self.state = self._watch.poll()
+        self.log = tail_of(self.record.log_path)
+        if alive(self.record):
+            self.pids = family_of(self.record.pid)
+            self._check_environment(self.record.pid)
+
+    def _check_environment(self, pid: int) -> None:
+        if self.simulated_acceptance:
+            return
+        try:
+            raw = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return
+        pairs = (part.partition(b"=") for part in raw.split(b"\0"))
+        env = {name.decode("utf-8", "replace"): value.decode("utf-8", "replace") for name, _, value in pairs}
+        for mark in environment_marks(env):
+            if mark.name == "simulated_acceptance":
+                self.simulated_acceptance = mark.text
+
+    def _poll_server(self, now: float) -> None:
+        client = self.client()
+        if self.info is None or self.error is not None:
+            self.info, self._info_at = client.probe(), now
+        elif now - self._info_at >= INFO_EVERY_S:
+            self._info_at = now
+            if not self.info.unreadable:
+                self.info = client.info()
+        reading = client.metrics(timeout=3.0)
+        health = client.health(timeout=3.0) if self._slow_turn(now) else 200
+        if isinstance(reading, MetricsUnavailable) and reading.kind == "down":
+            raise NotReachable(reading.reason, self.url or "", "")
+        self._note(now, reading, health if isinstance(health, int) else None)
+        if probe_due(tuple(self._polls), now, allowed=self._probes):
+            self._probe(now)
+
+    def _slow_turn(self, now: float) -> bool:
+        """From 0.5.5 on each health call makes a token, so it is asked once a minute, and when something is wrong."""
+        last = next((p.t for p in reversed(self._polls)), None)
+        return self._serves != READY or last is None
+
+    def _note(self, now: float, reading: MetricsReading | MetricsUnavailable, health: int | None) -> None:
+        assert self.info is not None
+        running = tokens = None
+        if isinstance(reading, MetricsReading):
+            shown = live(self._metrics, reading, speculates=self.info.speculates)
+            self._metrics = reading
+            running = reading.running
+            moved = [v for n, v in reading.counters.items() if n.startswith(("realtime_", "generation_tokens"))]
+            tokens = sum(moved) if moved else None
+            self.idle = Idle(running, reading.queued, shown.shown_accept_length, shown.throughput, shown.state)
+        else:
+            self.idle = Idle(accept_length=self.info.accept_length_in_force(), note=reading.reason)
+        self._polls.append(Poll(now, health, running, tokens))
+        self._serves = states(self._polls)[-1].serves
+
+    def _probe(self, now: float) -> None:
+        try:
+            self.client().generate_one(timeout=PROBE_TIMEOUT_S)
+            outcome = "ok"
+        except EngineError as error:
+            outcome = type(error).__name__
+        last = self._polls[-1]
+        self._polls.append(Poll(now, last.health, last.running, last.tokens_total, outcome))
+        self._serves = states(self._polls)[-1].serves
+
+    # -- how it stands, in words
+
+    def standing(self) -> tuple[str, str]:
+        """(state, trouble in words; empty when all is well)."""
+        if self.empty:
+            return "none", "nothing here yet: o chooses a server, a profile or a stored run"
+        if self.stored is not None:
+            return "stored", ""
+        if self.busy:
+            state = "stopping" if "stopping" in self.busy else "starting"
+            return state, self._starting() if self.state and not self.state.ready and state == "starting" else self.busy
+        if self.failure:
+            back = " — u goes back to the last setting that was ready" if self.ready_before else ""
+            return "failed", f"{self.failure}{back}, l shows the log"
+        if not self.live:
+            return "none", f"profile {self.name}: not started; enter launches it"
+        return self._server_standing()
+
+    def _server_standing(self) -> tuple[str, str]:
+        state = self.state
+        if state is not None and not state.running:
+            if state.failure is not None:
+                hint = f" {state.failure.hint}" if state.failure.hint else ""
+                return "failed", f"failed: {state.failure.cause}.{hint} — l shows the log"
+            return (
+                "gone",
+                f"its process has ended (exit code {state.exit_code}) — enter starts it again, l shows the log",
+            )
+        if state is not None and not state.ready:
+            return "starting", self._starting()
+        if self.error is not None:
+            return self._error_standing(self.error)
+        if self.info is None:
+            return "connecting", f"connecting to {self.url} …"
+        if self._serves == SUSPECT:
+            return "suspect", "suspect: requests are running and no token came for 20 s — l shows the log"
+        if self._serves == NOT_SERVING:
+            return "failed", "not serving: it answers, but a request for one token failed — its scheduler may be dead"
+        return "ready", self.simulated_acceptance or self._unreadable()
+
+    def _unreadable(self) -> str:
+        assert self.info is not None
+        return f"serves, but its settings are {self.info.unreadable}" if self.info.unreadable else ""
+
+    def _error_standing(self, error: EngineError) -> tuple[str, str]:
+        if isinstance(error, StillStarting):
+            return "starting", f"starting: {error.what}"
+        if isinstance(error, Unauthorized):
+            again = "start spectui with --key env:NAME"
+            return "failed", f"{error.what} — {again if self.key is None else 'is the key right?'}"
+        if isinstance(error, NotReachable):
+            what = f"died: {self.died}" if self.died else f"not there: {error.what}"
+            return "gone", f"{what} — o chooses another server"
+        return "failed", f"{error.what}. {error.next}".rstrip(". ") + " — o chooses another server"
+
+    def _starting(self) -> str:
+        state = self.state
+        if state is None:
+            return self.busy or "starting"
+        if state.stuck:
+            return state.stuck
+        text = f"starting: {state.phase}"
+        if state.progress is not None:
+            text += f" {state.progress[0]} of {state.progress[1]}"
+        if state.left_s is not None:
+            text += f", about {int(state.left_s // 60)}:{int(state.left_s % 60):02d} left"
+        else:
+            text += f", {state.elapsed_s:.0f} s so far"
+        return text
+
+    def forget_death(self) -> None:
+        self.died = ""
+
+
+def record_at(url: str) -> ServerRecord | None:
+    """The server that spectui started and that listens there, where its process is still the recorded one."""
+    from spectui.hosts import servers
+
+    return next((r for r in servers.records() if r.url == url and alive(r)), None)
+
+
+def profile_behind(record: ServerRecord | None) -> Profile | None:
+    if record is None:
+        return None
+    try:
+        return serving.profile_of(record)
+    except ProfileError:
+        return None  # it has been edited into something unreadable; the server's own words take its place
+
+
+def tail_of(path: str, lines: int = LOG_LINES) -> tuple[str, ...]:
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - 200 * lines))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ()
+    return tuple(text.replace("\r", "\n").splitlines()[-lines:])
+
+
+def family_of(pid: int) -> tuple[int, ...]:
+    import psutil
+
+    try:
+        return (pid, *(child.pid for child in psutil.Process(pid).children(recursive=True)))
+    except psutil.Error:
+        return (pid,)

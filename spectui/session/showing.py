@@ -1,0 +1,323 @@
+"""The live session as one value for the screen: what is seen first is what is wrong, then what is going on."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+from spectui.core.evidence import is_stateful
+from spectui.core.metric import significant
+from spectui.hosts.gpu_facts import gpus_of
+from spectui.session import SessionError, staging, table
+from spectui.session.live_arm import LiveArm
+from spectui.session.view import ArmView, SettingView, Snapshot, Status
+
+if TYPE_CHECKING:
+    from spectui.session.live import Live
+
+
+def snapshot(live: Live, now: float) -> Snapshot:
+    measuring = live.measuring
+    run = measuring.run
+    figures = measuring.figures
+    view = run.view(now) if run is not None else None
+    verdict, tone = verdict_of(live)
+    tok_s = {a: run.points(a, "tok_s", now) for a in live.arms} if run is not None else {}
+    accept = {a: run.points(a, "accept", now) for a in live.arms} if run is not None else {}
+    active = view is not None and view.active
+    break_even = {}
+    if figures.comparison is not None:
+        pairs = zip("AB", figures.comparison.break_even, strict=True)
+        break_even = {letter: value for letter, value in pairs if value is not None and value >= 1}
+    arms = tuple(arm_view(live, arm, now) for arm in live.arms.values())
+    return Snapshot(
+        now=now,
+        node=node_of(live),
+        arms=arms,
+        focus=live.focus,
+        run=view,
+        tok_s=tok_s,
+        accept=accept,
+        tok_s_now={a: current(live, a, "tok_s", active) for a in live.arms},
+        accept_now={a: current(live, a, "accept", active) for a in live.arms},
+        marks=tuple(run.marks(now)) if run is not None else (),
+        break_even=break_even,
+        gpus=live.gpu_panel.readings,
+        gpu_note=live.gpu_panel.state,
+        gpu_history={uuid: tuple(values) for uuid, values in live.gpu_history.items()},
+        gpu_owner=owners(live),
+        table=tuple(table.table(figures.passes.get("A"), figures.passes.get("B"), figures.comparison, figures.answers)),
+        answer=run.answer if run is not None else None,
+        logs={letter: arm.log for letter, arm in live.arms.items()},
+        log_titles={a: log_title(arm) for a, arm in live.arms.items()},
+        verdict=verdict,
+        status=status_of(live, verdict, tone, now),
+        summary=summary_of(live, active),
+    )
+
+
+@cache
+def _host() -> str:
+    return os.uname().nodename
+
+
+def node_of(live: Live) -> str:
+    panel = live.gpu_panel
+    names: dict[str, int] = {}
+    for reading in panel.readings:
+        short = reading.name.removeprefix("NVIDIA ").split(" ")[0] or reading.name
+        names[short] = names.get(short, 0) + 1
+    gpus = " + ".join(f"{count}×{name}" for name, count in names.items())
+    parts = [_host(), gpus or "no GPU", f"driver {panel.driver}" if panel.driver else ""]
+    return " · ".join(part for part in parts if part)
+
+
+def owners(live: Live) -> dict[str, str]:
+    """UUID of a GPU -> letter of the arm whose processes hold it."""
+    found: dict[str, str] = {}
+    readings = live.gpu_panel.readings
+    heads = live.measuring.run.fold.head.get("arms") if live.measuring.run is not None else None
+    for head in heads or ():
+        for uuid in head.get("gpus") or ():
+            found[str(uuid)] = str(head.get("name"))
+    by_index = {reading.index: reading.uuid for reading in readings}
+    for letter, arm in live.arms.items():
+        for index in gpus_of(arm.pids, readings) if arm.pids else ():
+            found[by_index[index]] = letter
+    return found
+
+
+def arm_view(live: Live, arm: LiveArm, now: float) -> ArmView:
+    state, trouble = arm.standing()
+    if live.opening and arm.empty:
+        state, trouble = "connecting", live.opening
+    algorithm = arm.algorithm
+    staged = arm.staged
+    return ArmView(
+        name=arm.letter,
+        state=state,
+        trouble=trouble,
+        address=address_of(arm),
+        version=f"SGLang {arm.version}" if arm.version else "",
+        simulated=arm.simulated,
+        managed=arm.managed,
+        algorithm=algorithm_words(arm, algorithm),
+        staged_algorithm=staged.plan.algorithm
+        if staged is not None and arm.live and staged.plan.algorithm != algorithm
+        else None,
+        settings=settings_of(arm),
+        model=model_words(arm),
+        store=live.measuring.store_of(arm.letter, now) if arm.live and is_stateful(algorithm) else None,
+        stateless=stateless_words(arm, algorithm),
+        idle=arm.idle.accept_length,
+        staged=staged is not None,
+        can_go_back=bool(arm.ready_before),
+    )
+
+
+def algorithm_words(arm: LiveArm, algorithm: str) -> str:
+    if algorithm == "none":
+        return "no speculation"
+    return algorithm
+
+
+def address_of(arm: LiveArm) -> str:
+    if arm.stored is not None:
+        return arm.stored.folder.name
+    address = (arm.url or "").removeprefix("http://")
+    return f"{arm.record.name}  {address}" if arm.record is not None and arm.record.name not in address else address
+
+
+def settings_of(arm: LiveArm) -> tuple[SettingView, ...]:
+    if arm.stored is not None:
+        in_force = arm.stored.head().get("settings_in_force") or {}
+        shown = [(k, v) for k, v in in_force.items() if not isinstance(v, (dict, list)) and "path" not in k]
+        return tuple(
+            SettingView(k, k.rpartition(".")[2].replace("_", " "), staging.value_words(v)) for k, v in shown[:5]
+        )
+    try:
+        plan = staging.plan_now(arm)
+    except SessionError:
+        return ()
+    wanted = {row.key: row for row in arm.staged.plan.rows if row.part == "speculative"} if arm.staged else {}
+    same = arm.staged is None or arm.staged.plan.algorithm == plan.algorithm
+    known = arm.info.settings if arm.info is not None else {}
+    found = []
+    for row in staging.shown_settings(plan, plan.algorithm):
+        value = known.get(row.key, row.in_force)
+        after = wanted.get(row.key)
+        changed = None
+        if same and after is not None and after.in_force != row.in_force:
+            changed = staging.value_words(after.in_force)
+        found.append(SettingView(row.key, row.title, staging.value_words(value), changed))
+    return tuple(found)
+
+
+def model_words(arm: LiveArm) -> tuple[str, ...]:
+    words: list[str] = []
+    if arm.stored is not None:
+        head = arm.stored.head()
+        run = arm.stored.result.head
+        workload = (run.get("workload") or {}).get("name")
+        return tuple(w for w in (short(str(head.get("model") or "")), f"workload {workload}" if workload else "") if w)
+    info = arm.info
+    if info is None:
+        return (short(arm.profile.server.model_path or ""),) if arm.profile is not None else ()
+    words.append(short(info.model_path))
+    server = info.server
+    if (server.get("tp_size") or 1) != 1:
+        words.append(f"tp {server['tp_size']}")
+    if (server.get("dp_size") or 1) != 1:
+        words.append(f"dp {server['dp_size']}")
+    if arm.record is not None and arm.record.gpus:
+        words.append(f"GPU {','.join(arm.record.gpus)}")
+    limit = server.get("max_running_requests")
+    if isinstance(limit, int):
+        words.append(f"{limit:,} running at most{limit_setter(arm, limit)}")
+    if any(rank.outlier for rank in info.ranks):
+        bad = ", ".join(str(rank.index) for rank in info.ranks if rank.outlier)
+        words.append(f"rank {bad} accepts less than the others")
+    draft = info.settings.get("draft_model_path")
+    if isinstance(draft, str) and draft:
+        words.append(f"draft {short(draft)}")
+    return tuple(words)
+
+
+def limit_setter(arm: LiveArm, limit: int) -> str:
+    asked = arm.profile.server.arguments().get("max_running_requests") if arm.profile is not None else None
+    return "" if asked == limit or arm.profile is None else " (set by the server)"
+
+
+def short(path: str, limit: int = 40) -> str:
+    name = path.rstrip("/").rpartition("/")[2] or path
+    return name if len(name) <= limit else "…" + name[-limit + 1 :]
+
+
+def stateless_words(arm: LiveArm, algorithm: str) -> str:
+    if not arm.live or arm.info is None:
+        return ""
+    words = [] if algorithm in ("none", "unknown") else ["draft has no state"]
+    idle = arm.idle
+    if idle.note:
+        words.append(idle.note)
+    if idle.state == "idle" or idle.note:
+        words.append(f"idle, accept length {idle.accept_length}")
+    elif idle.running:
+        queued = f", {idle.queued} queued" if idle.queued else ""
+        words.append(f"{idle.running} requests running{queued}, accept length {idle.accept_length}")
+    return "; ".join(words)
+
+
+def current(live: Live, letter: str, what: str, active: bool) -> str:
+    """The present value beside a curve: of the last bucket while it is measured, else nothing."""
+    run = live.measuring.run
+    if run is None:
+        return ""
+    arm = next((a for name, a in run.fold.arms.items() if run.letter(name) == letter), None)
+    if arm is None:
+        return ""
+    value = (arm.tok_s if what == "tok_s" else arm.accept).latest()
+    if value is None:
+        return ""
+    return f"{value:.0f}" if what == "tok_s" and value >= 10 else f"{value:.1f}"
+
+
+def log_title(arm: LiveArm) -> str:
+    path = arm.record.log_path if arm.record is not None else ""
+    return f"{arm.letter}: log {path}" if path else f"{arm.letter}: log"
+
+
+def verdict_of(live: Live) -> tuple[str, str]:
+    figures = live.measuring.figures
+    if figures.note:
+        return figures.note, "warn"
+    if figures.comparison is None or not figures.final:
+        return "", ""
+    return table.verdict_words(figures.comparison)
+
+
+def summary_of(live: Live, active: bool) -> str:
+    """``A NGRAM 372 tok/s 4.9   B EAGLE3 241 tok/s 2.3``"""
+    parts = []
+    for letter, arm in live.arms.items():
+        state, _ = arm.standing()
+        speed, length = current(live, letter, "tok_s", active), current(live, letter, "accept", active)
+        passed = live.measuring.figures.passes.get(letter)
+        if not active and passed is not None:
+            speed = significant(passed.output_tokens_per_s) if passed.output_tokens_per_s else ""
+            length = f"{passed.accept_length:.2f}" if passed.accept_length else ""
+        figures = f"{speed} tok/s {length}".strip() if speed else state
+        parts.append(f"{letter} {arm.algorithm or '–'} {figures}")
+    return "   ".join(parts)
+
+
+_RUN_KEYS = ("run", "compare", "algorithm", "workload", "save", "choose_server", "check")
+
+
+def status_of(live: Live, verdict: str, tone: str, now: float) -> Status:
+    """The one sentence that is always there, and the keys that make sense now."""
+    arm = live.focused
+    staged = arm.staged
+    common = ("help", "quit")
+    if live.notice is not None:
+        first: tuple[str, ...] = ("apply", "drop") if staged is not None else ()
+        return Status(live.notice.text, live.notice.tone, (*first, *_RUN_KEYS, *common))
+    busy = next((a for a in live.arms.values() if a.busy), None)
+    if busy is not None:
+        return Status(
+            f"{busy.letter}: {busy.standing()[1] or busy.busy}", "warn", ("stop", "log", "focus_arm", *common)
+        )
+    if staged is not None:
+        return Status(staged_words(arm, verdict), "warn" if staged.refused else "", _staged_keys(live))
+    if live.measuring.active:
+        assert live.measuring.run is not None
+        view = live.measuring.run.view(now)
+        doing = "stopping the run …" if live.measuring.stopping else f"{view.phase or 'the run begins'}"
+        return Status(f"{doing} ({view.task})", "", ("stop", "chart", "log", "focus_arm", "choose_server", *common))
+    in_trouble = next((a for a in live.arms.values() if not a.empty and a.standing()[0] in ("failed", "gone")), None)
+    if in_trouble is not None:
+        letter = in_trouble.letter
+        keys = ("back", "log", "choose_server") if in_trouble.ready_before else ("log", "choose_server", "apply")
+        return Status(f"{letter}: {in_trouble.standing()[1]}", "bad", ("focus_arm", *keys, *common))
+    if verdict:
+        return Status(verdict, tone, ("knob_up", "algorithm", "compare", "feed", "save", "workload", *common))
+    return Status(*_waiting(live), (*_RUN_KEYS, *common))
+
+
+def _staged_keys(live: Live) -> tuple[str, ...]:
+    keys = ("apply", "drop", "knob_up", "knob_down", "settings", "algorithm")
+    return (*keys, "stop") if live.measuring.active else (*keys, "run", "compare", "save", "help", "quit")
+
+
+def staged_words(arm: LiveArm, verdict: str) -> str:
+    staged = arm.staged
+    assert staged is not None
+    if staged.refused:
+        return f"Staged for {arm.letter}, and it would be refused: {staged.refused}"
+    if not arm.live:
+        return f"{arm.letter}: profile {arm.name} is not started; enter launches it"
+    cost = "takes effect at once, no relaunch"
+    if not staged.hot:
+        cost = f"relaunch takes about {staged.relaunch_s:.0f} s" if staged.relaunch_s else "needs a relaunch"
+    prediction = staged.prediction.text if staged.prediction is not None else ""
+    warned = f"; {staged.warned[0]}" if staged.warned else ""
+    parts = [part for part in (prediction, cost) if part]
+    return f"Staged for {arm.letter}: {staged.words} — {'; '.join(parts)}{warned}"
+
+
+def _waiting(live: Live) -> tuple[str, str]:
+    if live.opening:
+        return live.opening, ""
+    arm = live.focused
+    other = live.other(arm)
+    if arm.empty and other.empty:
+        return "no server yet: o chooses a server, a profile to launch, or a stored run", ""
+    state, _ = arm.standing()
+    if state in ("starting", "connecting"):
+        return f"{arm.letter}: {arm.standing()[1]}", ""
+    if arm.ready and other.ready:
+        return "both ready: c compares them, r measures the arm in focus, ] changes its knob", ""
+    if arm.ready:
+        return f"{arm.letter} is ready: r measures it, ] changes its knob, o chooses a server for {other.letter}", ""
+    return f"{arm.letter}: {arm.standing()[1] or state}", ""

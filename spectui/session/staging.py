@@ -1,0 +1,170 @@
+"""A change that waits for the operator's key: what it would do, what it costs, and what it is likely to bring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spectui import algorithms
+from spectui.core.changes import Change, changes, needs_relaunch
+from spectui.core.plan import Plan, PlanRow
+from spectui.core.profile import Profile
+from spectui.core.settings import bracket_for, move
+from spectui.session import SessionError, serving
+from spectui.session.view import Prediction
+
+if TYPE_CHECKING:
+    from spectui.session.live_arm import LiveArm
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    profile: Profile
+    """As it would be launched."""
+    plan: Plan
+    changes: tuple[Change, ...]
+    hot: bool
+    """No relaunch is needed."""
+    relaunch_s: float | None = None
+    """What the last start took on this node."""
+    prediction: Prediction | None = None
+
+    @property
+    def words(self) -> str:
+        """``draft tokens 8 → 12, trie depth 18 → 24``"""
+        return ", ".join(change_words(change) for change in self.changes) or "nothing changes"
+
+    @property
+    def refused(self) -> str:
+        return "; ".join(finding.text for finding in self.plan.refusals)
+
+    @property
+    def warned(self) -> tuple[str, ...]:
+        return tuple(finding.text for finding in (*self.plan.dangers, *self.plan.warnings))
+
+
+def change_words(change: Change) -> str:
+    return f"{change.title} {value_words(change.before)} → {value_words(change.after)}"
+
+
+def value_words(value: object) -> str:
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
+
+
+def ground(arm: LiveArm) -> Profile:
+    """What the arm runs now, as a profile. Raises SessionError where that is not known."""
+    if arm.staged is not None:
+        return arm.staged.profile
+    return base(arm)
+
+
+def base(arm: LiveArm) -> Profile:
+    """The profile that the server was started from, else one read off the running server."""
+    if arm.profile is not None:
+        return arm.profile
+    if arm.info is None:
+        raise SessionError(f"{arm.letter}: what it runs is not known yet" if arm.live else f"{arm.letter} is empty")
+    from spectui.store import profiles
+
+    if arm.info.unreadable:
+        raise SessionError(f"{arm.letter}: its settings are {arm.info.unreadable}, so nothing can be changed from here")
+    info = arm.info
+    return profiles.from_server(
+        info.raw, arm.name or "server", settings=info.settings, algorithm=info.algorithm, url=arm.url
+    )
+
+
+def plan_now(arm: LiveArm) -> Plan:
+    return serving.plan_for(base(arm), arm.version)
+
+
+def stage(arm: LiveArm, profile: Profile) -> Staged | None:
+    """The change from what runs to ``profile``; None where they come out the same."""
+    before, after = plan_now(arm), serving.plan_for(profile, arm.version)
+    # An asked value that resolves to the same is no change, unless nothing runs yet.
+    found = changes(before, after)
+    if not found and arm.live:
+        return None
+    return Staged(profile, after, found, bool(found) and not needs_relaunch(found) and arm.live, start_seconds(arm))
+
+
+def stage_algorithm(arm: LiveArm, name: str, other: LiveArm | None = None) -> Staged | None:
+    """Another algorithm, with the knobs it last had on this arm, else those of the other arm, else its defaults."""
+    here = base(arm)
+    chosen = algorithms.for_name(name)
+    if here.speculative.algorithm == chosen.name:
+        return stage(arm, here)
+    knobs: Mapping[str, Any] = {}
+    for profile in _known_profiles(arm, other):
+        same_model = profile.server.model_path == here.server.model_path
+        if profile.speculative.algorithm == chosen.name and (same_model or chosen.draft == "no"):
+            knobs = profile.speculative.knobs
+            break
+    return stage(arm, serving.with_settings(here, chosen.name, knobs))
+
+
+def _known_profiles(arm: LiveArm, other: LiveArm | None) -> list[Profile]:
+    from spectui.store import profiles
+
+    found = [*reversed(arm.ready_before)]
+    if other is not None and other.profile is not None:
+        found.append(other.profile)
+    if other is not None:
+        found += reversed(other.ready_before)
+    return found + [entry.profile for entry in profiles.list_all() if entry.profile is not None]
+
+
+def stage_step(arm: LiveArm, direction: int) -> Staged | None:
+    """The algorithm's knob one step down (-1) or up (+1). Raises SessionError where it has none, or no further step."""
+    here = ground(arm)
+    algorithm = algorithms.for_name(here.speculative.algorithm)
+    in_force = serving.plan_for(here, arm.version).in_force
+    bracket = bracket_for(algorithm, in_force)
+    if bracket is None:
+        raise SessionError(f"{algorithm.name} has no knob for [ and ]: n chooses an algorithm, e shows every setting")
+    moved = move(algorithm, here.speculative.knobs, in_force, direction)
+    if moved == dict(here.speculative.knobs):
+        knob = algorithm.knob(bracket.key)
+        end = "largest" if direction > 0 else "smallest"
+        raise SessionError(f"{knob.title if knob else bracket.key} is at its {end} step: e sets any value")
+    return stage(arm, serving.with_settings(here, algorithm.name, moved))
+
+
+def stage_knobs(arm: LiveArm, knobs: Mapping[str, Any]) -> Staged | None:
+    here = ground(arm)
+    return stage(arm, serving.with_settings(here, here.speculative.algorithm, knobs))
+
+
+def start_seconds(arm: LiveArm) -> float | None:
+    """What the last start of this server took on this node."""
+    from spectui.hosts import timings
+
+    if arm.record is None:
+        return None
+    seconds = timings.last_time(arm.record)
+    return sum(seconds.values()) if seconds else None
+
+
+def shown_settings(plan: Plan, algorithm: str, most: int = 6) -> tuple[PlanRow, ...]:
+    """The rows that a card shows: what was asked and what the server set, before defaults."""
+    rows = [r for r in plan.rows if r.part == "speculative" and r.key != "algorithm" and r.in_force is not None]
+    knobs = {knob.key: knob for knob in algorithms.for_name(algorithm).knobs}
+    plain = [r for r in rows if r.key in knobs and not knobs[r.key].advanced and knobs[r.key].kind != "path"]
+    rest = [r for r in rows if r not in plain and r.by == "you" and (r.key not in knobs or knobs[r.key].kind != "path")]
+    return tuple((plain + rest)[:most])
+
+
+def hot_values(staged: Staged) -> dict[str, Any]:
+    return {change.key: change.after for change in staged.changes if change.how == "hot"}
+
+
+def renamed(profile: Profile, name: str) -> Profile:
+    """Under another name, without a place: it is written anew."""
+    return replace(profile, name=name, path=None, digest=None)

@@ -1,0 +1,101 @@
+"""The table of the home screen: the metrics of both arms, their ratio with its interval, and the verdict in words."""
+
+from __future__ import annotations
+
+from spectui.core.compare import Comparison
+from spectui.core.metric import BY_KEY, significant
+from spectui.core.passes import PassResult
+from spectui.core.stats import Estimate
+from spectui.session.view import TableRow
+
+NO_DIFFERENCE = "no difference shown"
+FEED_WORDS = ("store", "feed", "fed", "cold")
+MORE_WORDS = ("units", "prompts", "requests", "blocks")
+
+
+def table(a: PassResult | None, b: PassResult | None, comparison: Comparison | None, answers: str) -> list[TableRow]:
+    """The order is that of reading: which is faster, why, and at what price."""
+    if a is None and b is None:
+        return []
+    ratios = comparison
+    rows = [
+        _row("output_tokens_per_s", a, b, ratios.throughput if ratios else None),
+        _row("accept_length", a, b, ratios.accept_length if ratios else None),
+        _row("step_time_ms", a, b, ratios.step_time if ratios else None),
+        _break_even(ratios),
+        _ttft(a, b, ratios.ttft if ratios else None),
+        _row("tpot_p50_ms", a, b, ratios.tpot if ratios else None),
+        _row("joules_per_token", a, b, None, plain=ratios.joules_per_token if ratios else None),
+        TableRow("answers", note=answers) if answers else _row("requests", a, b, None),
+    ]
+    return [row for row in rows if row is not None]
+
+
+def _text(key: str, side: PassResult | None) -> str:
+    return "" if side is None else BY_KEY[key].of(side).short
+
+
+def _row(
+    key: str, a: PassResult | None, b: PassResult | None, ratio: Estimate | None, *, plain: float | None = None
+) -> TableRow:
+    metric = BY_KEY[key]
+    against, tone = ratio_words(ratio, metric.better)
+    if ratio is None and plain is not None:
+        against = f"{plain:.2f}×"
+    return TableRow(metric.label, _text(key, a), _text(key, b), against, tone)
+
+
+def ratio_words(ratio: Estimate | None, better: str) -> tuple[str, str]:
+    """``1.54×  [1.49, 1.60]`` and its tone; a ratio whose interval holds 1 is no difference shown."""
+    if ratio is None:
+        return "", ""
+    if not ratio.excludes_one:
+        return NO_DIFFERENCE, "dim"
+    good = (ratio.ratio > 1) == (better == "high")
+    tone = "" if better == "none" else "good" if good else "bad"
+    return f"{ratio.ratio:.2f}×  [{ratio.low:.2f}, {ratio.high:.2f}]", tone
+
+
+def _break_even(comparison: Comparison | None) -> TableRow:
+    a, b = comparison.break_even if comparison is not None else (None, None)
+    return TableRow("break-even accept length", significant(a) if a else "", significant(b) if b else "")
+
+
+def _ttft(a: PassResult | None, b: PassResult | None, ratio: Estimate | None) -> TableRow:
+    against, tone = ratio_words(ratio, "low")
+    return TableRow("TTFT p50 · p99", _pair(a), _pair(b), against, tone)
+
+
+def _pair(side: PassResult | None) -> str:
+    if side is None:
+        return ""
+    spread = side.ttft_ms
+    return f"{significant(spread['p50'])} · {significant(spread['p99'])} ms" if spread else "n/a"
+
+
+def verdict_words(comparison: Comparison, feed_key: str = "f", workload_key: str = "w") -> tuple[str, str]:
+    """The verdict as a sentence with the key that helps, and its tone."""
+    word, reasons = comparison.verdict.word, comparison.verdict.reasons
+    at = f"at {comparison.concurrency} at a time"
+    ratio = comparison.throughput
+    if word in ("faster", "slower") and ratio is not None:
+        shown = f"{ratio.ratio:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}]"
+        return (
+            f"A is {word} than B on this workload {at}: {shown}, fair trial over {ratio.units} {ratio.unit}",
+            "good" if word == "faster" else "",
+        )
+    if word == NO_DIFFERENCE:
+        inside = f" [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio is not None else ""
+        return f"no difference shown {at}{inside}: {workload_key} asks for more requests", "dim"
+    first = reasons[0] if reasons else "too little was measured"
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return f"not a fair trial: {first}{more} — {_help(first, feed_key, workload_key)}", "warn"
+
+
+def _help(reason: str, feed_key: str, workload_key: str) -> str:
+    low = reason.lower()
+    if any(word in low for word in FEED_WORDS):
+        return f"press {feed_key} to feed it first"
+    if any(word in low for word in MORE_WORDS):
+        return f"press {workload_key} to ask for more requests"
+    return "press c to compare again"

@@ -1,0 +1,318 @@
+"""What each command does: asks what must be asked, then calls the session, in a thread where that may block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spectui.session import SessionError, serving, staging
+from spectui.session.live import Choice
+from spectui.ui.commands import COMMANDS, key_word
+from spectui.ui.screens.choose import ChooseScreen, Item
+from spectui.ui.screens.confirm import ConfirmScreen, TypeScreen
+from spectui.ui.screens.form import Field, FormScreen, Said
+from spectui.ui.screens.help import HelpScreen
+
+if TYPE_CHECKING:
+    from spectui.ui.app import SpectuiApp
+    from spectui.ui.screens.home import HomeScreen
+
+PASSES = {"warm": ("warm",), "cold": ("cold",), "both": ("cold", "warm")}
+
+
+class Actions:
+    def __init__(self, app: SpectuiApp) -> None:
+        self.app = app
+
+    @property
+    def live(self) -> Any:
+        return self.app.live
+
+    def do(self, name: str) -> None:
+        if name.startswith("screen_"):
+            self.app.open_screen(name.removeprefix("screen_"))
+            return
+        method = getattr(self, f"do_{name}", None)
+        if method is not None:
+            method()
+
+    def _home(self) -> HomeScreen:
+        from spectui.ui.screens.home import HomeScreen
+
+        return next(screen for screen in self.app.screen_stack if isinstance(screen, HomeScreen))
+
+    # -- flip
+
+    def do_knob_up(self) -> None:
+        self.app.in_background("stage", lambda: self.live.stage_step(1))
+
+    def do_knob_down(self) -> None:
+        self.app.in_background("stage", lambda: self.live.stage_step(-1))
+
+    def do_drop(self) -> None:
+        if self.live.notice is not None:
+            self.live.notice = None
+        elif not self.live.drop():
+            self.live.say("nothing is staged")
+
+    def do_algorithm(self) -> None:
+        from spectui import algorithms
+
+        arm = self.live.focused
+        items = [Item(a.name, a.name, a.error or f"{a.title}: {a.fits.partition(':')[0]}") for a in algorithms.every()]
+
+        def chosen(name: str | None) -> None:
+            if name:
+                self.app.in_background("stage", lambda: self.live.stage_algorithm(name))
+
+        title = f"Algorithm for {arm.letter} (a plug-in's name can be typed)"
+        now = arm.algorithm if not arm.staged else arm.staged.plan.algorithm
+        self.app.push_screen(
+            ChooseScreen(title, items, free="type to search, or a plug-in's name", current=now), chosen
+        )
+
+    def do_settings(self) -> None:
+        try:
+            arm = self.live.focused
+            here = staging.ground(arm)
+        except SessionError as error:
+            self.app.show_error(error)
+            return
+        from spectui import algorithms
+
+        algorithm = algorithms.for_name(here.speculative.algorithm)
+        fields = [
+            Field(
+                knob.key,
+                f"{knob.title}{f' ({knob.unit})' if knob.unit else ''}",
+                _as_text(here.speculative.knobs.get(knob.key)),
+                ("", *knob.choices) if knob.kind == "choice" else ("", "true", "false") if knob.kind == "flag" else (),
+                knob.help,
+                _as_text(knob.default) or "left to the server",
+            )
+            for knob in sorted(algorithm.knobs, key=lambda k: k.advanced)
+        ]
+        if not fields:
+            self.app.tell("without speculation there is nothing to set: n chooses an algorithm")
+            return
+
+        def read(texts: Mapping[str, str]) -> dict[str, Any]:
+            return {knob.key: knob.read(texts.get(knob.key, "")) for knob in algorithm.knobs}
+
+        def check(texts: Mapping[str, str]) -> list[Said]:
+            try:
+                profile = serving.with_settings(here, algorithm.name, read(texts))
+                plan = serving.plan_for(profile, arm.version)
+            except ValueError as error:
+                return [(str(error), "bad")]
+            said: list[Said] = [(finding.text, "bad") for finding in plan.refusals]
+            said += [(f.text, "warn") for f in (*plan.dangers, *plan.warnings)]
+            return said + [(f"{r.title}: {r.in_force}, {r.by_text}", "") for r in plan.rows if r.changed]
+
+        def ended(texts: dict[str, str] | None) -> None:
+            if texts is not None:
+                knobs = read(texts)
+                self.app.in_background("stage", lambda: self.live.stage_knobs(knobs))
+
+        self.app.push_screen(
+            FormScreen(f"{arm.letter}: {algorithm.name}, {algorithm.title}", fields, check=check), ended
+        )
+
+    def do_apply(self) -> None:
+        staged = self.live.focused.staged
+        if staged is not None and staged.plan.dangers and not staged.refused:
+            lines = [staged.words, *staged.warned]
+            keys = (("y", "yes", "apply all the same"),)
+            self.app.push_screen(ConfirmScreen("This is known to give wrong text", lines, keys), self._apply_if)
+            return
+        self._apply_if("yes")
+
+    def _apply_if(self, answer: str | None) -> None:
+        if answer == "yes":
+            self.app.in_background(f"apply {self.live.focus}", self.live.apply)
+
+    def do_back(self) -> None:
+        self.app.in_background(f"apply {self.live.focus}", self.live.back)
+
+    # -- arms
+
+    def do_focus_arm(self) -> None:
+        self.live.switch_focus()
+
+    def do_choose_server(self) -> None:
+        self.app.tell("looking for servers …")
+        letter = self.live.focus
+
+        def show(choices: list[Choice]) -> None:
+            self.live.say("")
+            items = [Item(c.name, c.name, f"{c.kind}: {c.detail}") for c in choices]
+
+            def chosen(name: str | None) -> None:
+                if name:
+                    self.app.in_background("choose", lambda: self.live.choose(letter, name))
+
+            title = f"What is {letter}? A server, a profile to launch, or a stored run"
+            self.app.push_screen(ChooseScreen(title, items, free="type to search, or a URL"), chosen)
+
+        self.app.in_background("find", self.live.choices, show)
+
+    # -- measure
+
+    def do_run(self) -> None:
+        self._measure(self.live.run, both=False)
+
+    def do_feed(self) -> None:
+        self._measure(self.live.feed, both=False)
+
+    def do_compare(self) -> None:
+        self._measure(self.live.compare, both=True)
+
+    def _measure(self, begin: Callable[..., str], *, both: bool) -> None:
+        question = self.live.flush_question(both)
+
+        def answered(answer: str | None) -> None:
+            if answer is not None:
+                self.app.in_background("run", lambda: begin(flush=answer))
+
+        if not question:
+            self.app.in_background("run", begin)
+            return
+        keys = (("y", "yes", "flush it"), ("i", "idle", "only if nobody else uses it"), ("n", "no", "never flush"))
+        self.app.push_screen(ConfirmScreen("May it be flushed?", [question], keys), answered)
+
+    def do_stop(self) -> None:
+        self.app.in_background("stop", self.live.stop)
+
+    def do_workload(self) -> None:
+        from spectui.workloads import catalogue
+
+        options = self.live.measuring.options
+        entries = catalogue()
+        names = tuple(e.name for e in entries if e.workload is not None)
+        by_name = {e.name: e.workload for e in entries if e.workload is not None}
+        passed = next((name for name, value in PASSES.items() if value == options.passes), "warm")
+        fields = [
+            Field("workload", "workload", options.workload or names[0], names, "what is asked of the servers"),
+            Field("passes", "pass", passed, tuple(PASSES), "cold: flush, measure; warm: flush, feed, measure"),
+            Field(
+                "concurrency", "at a time", ",".join(map(str, options.concurrency)), (), "requests at a time: 1,4,16"
+            ),
+            Field("requests", "requests", _as_text(options.requests), (), "the first so many", "all of the workload"),
+            Field("max_tokens", "output limit", _as_text(options.max_tokens), (), "tokens", "the workload's own"),
+        ]
+
+        def check(texts: Mapping[str, str]) -> list[Said]:
+            workload = by_name.get(texts["workload"])
+            try:
+                chosen = read_options(texts)
+            except ValueError as error:
+                return [(str(error), "bad")]
+            if workload is None:
+                return [(f"there is no workload {texts['workload']}: {', '.join(names)}", "bad")]
+            count = len(workload.measuring(0))
+            if chosen["requests"] is not None and chosen["requests"] > count:
+                return [(f"it has {count} prompts to measure with: the same one twice would be contamination", "bad")]
+            return [(workload.help, ""), (f"{count} prompts to measure with", "")]
+
+        def ended(texts: dict[str, str] | None) -> None:
+            if texts is not None:
+                self.live.measuring.options = replace(self.live.measuring.options, file=None, **read_options(texts))
+                what = f"{texts['workload']}, {texts['passes']} pass, {texts['concurrency']} at a time"
+                self.app.tell(f"r and c now measure {what}", "good")
+
+        self.app.push_screen(FormScreen("What to measure with", fields, check=check, accept="take it"), ended)
+
+    def do_check(self) -> None:
+        def done(_result: Any) -> None:
+            self.app.open_screen("check")
+
+        self.app.tell(f"checking {self.live.focus} …")
+        self.app.in_background("check", self.live.check, done)
+
+    # -- keep
+
+    def do_save(self) -> None:
+        arm = self.live.focused
+        suggestion = "-".join(part for part in (arm.name, arm.algorithm.lower()) if part).replace(":", "-")
+
+        def named(name: str | None) -> None:
+            if name:
+                self.app.in_background("save", lambda: f"saved as {self.live.save_profile(name)}")
+
+        title = f"Save what {arm.letter} runs as a profile named"
+        self.app.push_screen(TypeScreen(title, value=suggestion.rpartition("/")[2]), named)
+
+    def do_command_line(self) -> None:
+        self.app.in_background("write", lambda: f"the launch command is in {self.live.write_command()}")
+
+    # -- look
+
+    def do_chart(self) -> None:
+        self._home().switch_chart()
+
+    def do_log(self) -> None:
+        self._home().toggle_log()
+
+    def do_help(self) -> None:
+        self.app.push_screen(HelpScreen(self.app.keys))
+
+    def do_palette(self) -> None:
+        items = [
+            Item(
+                c.id,
+                f"{c.group}: {c.label.removeprefix('[ ').removeprefix('] ')}",
+                f"{key_word(c, self.app.keys):<8} {c.help}",
+            )
+            for c in COMMANDS
+            if c.id != "palette"
+        ]
+
+        def chosen(name: str | None) -> None:
+            if name:
+                self.app.action_do(name)
+
+        self.app.push_screen(ChooseScreen("Commands", items, digits=False), chosen)
+
+    def do_quit(self) -> None:
+        self.app.exit(return_code=0)
+
+
+def read_options(texts: Mapping[str, str]) -> dict[str, Any]:
+    """The form's texts as run options. Raises ValueError with a sentence."""
+    return {
+        "workload": texts["workload"].strip(),
+        "passes": _pass(texts["passes"]),
+        "concurrency": _numbers(texts["concurrency"]),
+        "requests": _whole("requests", texts["requests"]),
+        "max_tokens": _whole("output limit", texts["max_tokens"]),
+    }
+
+
+def _pass(text: str) -> tuple[str, ...]:
+    if text.strip() not in PASSES:
+        raise ValueError(f"a pass is {', '.join(PASSES)}, not {text!r}")
+    return PASSES[text.strip()]
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    found = tuple(_whole("at a time", part) or 0 for part in text.split(",") if part.strip())
+    if not found or min(found) < 1:
+        raise ValueError("at a time: whole numbers of at least 1, such as 1,4,16")
+    return found
+
+
+def _whole(name: str, text: str) -> int | None:
+    if not text.strip():
+        return None
+    if not text.strip().isdigit() or int(text) < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def _as_text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,354 @@
+"""The screen: Textual on the session. It binds keys, runs in threads what blocks, and leaves the terminal clean."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import locale
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.driver import Driver
+from textual.screen import Screen
+
+from spectui.core.safe import safe_text, to_ascii
+from spectui.session.live import Live
+from spectui.ui import themes
+from spectui.ui.actions import Actions
+from spectui.ui.backlog import backlog
+from spectui.ui.commands import BY_ID, bindings
+from spectui.ui.messages import Done
+from spectui.ui.screens.home import HomeScreen
+
+PAINT_S, SLOW_PAINT_S = 0.5, 1.0
+BACKLOG_LIMIT = 3
+_END_WITHIN_S = 2.0
+_SCREENS = ("servers", "workloads", "compare", "runs", "profiles", "check", "sweep")
+
+
+class SpectuiApp(App[None]):
+    """``targets``: what was named on the command line. ``before_end`` is called once, when the screen is left."""
+
+    CSS_PATH = "spectui.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "spectui"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(""),
+        Binding("ctrl+c,ctrl+q", "app.leave_all", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        live: Live,
+        *,
+        targets: tuple[str, ...] = (),
+        slow: bool = False,
+        chart_form: str = "braille",
+        theme: str | None = None,
+        keys: Mapping[str, str] | None = None,
+        driver_class: type[Driver] | None = None,
+        opening: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__(driver_class=driver_class)
+        self.live = live
+        self.chart_form = chart_form
+        """braille, block or ascii: read by every widget."""
+        self.keys = dict(keys or {})
+        self.slow = slow
+        self.last_words = ""
+        """Printed on the normal screen after the end."""
+        self._targets = targets
+        self._opening = opening or (lambda: self.live.open(self._targets))
+        self._busy: set[str] = set()
+        self._wanted_theme = themes.chosen(theme, slow=slow)
+        self._paint_asked = False
+        self._hangup: select.poll | None = None
+        self.actions = Actions(self)
+        if keys:
+            self.set_keymap(dict(keys))
+
+    # -- life
+
+    def on_mount(self) -> None:
+        for theme in themes.THEMES:
+            self.register_theme(theme)
+        self.theme = self._wanted_theme
+        self.set_class(self.chart_form == "ascii", "-plain")
+        self._listen_to_signals()
+        self.push_screen(HomeScreen())
+        self.live.start()
+        self.in_background("open", self._opening)
+        self.set_interval(SLOW_PAINT_S if self.slow else PAINT_S, self._tick)
+        self.call_after_refresh(self.paint_now)
+
+    def _listen_to_signals(self) -> None:
+        if self.is_headless or threading.current_thread() is not threading.main_thread():
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            loop.add_signal_handler(number, self.end_by_signal, number)
+        self._hangup = select.poll()
+        self._hangup.register(sys.__stdin__.fileno() if sys.__stdin__ else 0, 0)  # hang-ups are always told
+
+    def end_by_signal(self, number: int) -> None:
+        """Leaves as by the quit key; should anything hang, the terminal is put right and the process ended."""
+        end_anyway(self._driver, 128 + number, _END_WITHIN_S)
+        self.exit(return_code=128 + number)
+
+    def _tick(self) -> None:
+        if self._hangup is not None and any(
+            event & (select.POLLHUP | select.POLLERR) for _, event in self._hangup.poll(0)
+        ):
+            self._hangup = None
+            self.end_by_signal(signal.SIGHUP)
+            return
+        self.paint_now()
+
+    def paint_soon(self) -> None:
+        """Once what is being handled now is done: a key is answered at once, not at the next tick."""
+        if not self._paint_asked:
+            self._paint_asked = True
+            self.call_later(self.paint_now)
+
+    def paint_now(self) -> None:
+        """One frame, unless the line has not taken the last ones yet."""
+        self._paint_asked = False
+        now = time.time()
+        self.live.pump(now)
+        if backlog(self) >= BACKLOG_LIMIT or not self.screen_stack:
+            return
+        paint = getattr(self.screen, "paint", None)
+        if paint is not None and self.screen.is_mounted:
+            with self.batch_update():
+                paint(self.live.snapshot(now))
+
+    # -- what blocks
+
+    def in_background(self, group: str, work: Callable[[], Any], then: Callable[[Any], None] | None = None) -> None:
+        """Runs ``work`` in a thread, one of a group at a time. A thread that hangs does not keep the program alive."""
+        if group in self._busy:
+            self.tell(f"{group}: still at work", "warn")
+            return
+        self._busy.add(group)
+
+        def run() -> None:
+            result, error = None, None
+            try:
+                result = work()
+            except Exception as fault:
+                error = fault
+            with contextlib.suppress(Exception):  # the screen may be gone by now
+                self.post_message(Done(group, result, error, then))
+
+        threading.Thread(target=run, name=f"work-{group}", daemon=True).start()
+
+    def on_done(self, message: Done) -> None:
+        self._busy.discard(message.group)
+        if message.error is not None:
+            self.show_error(message.error)
+        elif message.then is not None:
+            message.then(message.result)
+        elif isinstance(message.result, str):
+            self.tell(message.result, "good")
+        self.paint_soon()
+
+    def tell(self, text: str, tone: str = "") -> None:
+        """A sentence on the status line."""
+        self.live.say(safe_text(text, 600), tone)
+        self.paint_soon()
+
+    def show_error(self, error: Exception) -> None:
+        """An error as a sentence, on the status line and as a toast. What nobody foresaw goes to a file."""
+        text = sentence_of(error)
+        first = text.splitlines()[0]
+        self.live.say(safe_text(first, 600), "bad", seconds=20)
+        shown = to_ascii(text) if self.chart_form == "ascii" else text
+        self.notify(safe_lines(shown), severity="error", timeout=8, markup=False)
+
+    # -- keys
+
+    def action_do(self, name: str) -> None:
+        self.actions.do(name)
+        self.paint_soon()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """No command works from inside a dialog: its keys are letters of a text there."""
+        return not (action == "do" and self.screen.is_modal)
+
+    def action_leave_all(self) -> None:
+        self.actions.do("quit")
+
+    def open_screen(self, name: str) -> None:
+        """A screen of its own module, imported when it is first asked for."""
+        if name == "home":
+            while len(self.screen_stack) > 2:
+                self.pop_screen()
+            return
+        screen = load_screen(name, self.live)
+        if screen is None:
+            self.tell(f"the screen {name} is not there yet", "warn")
+            return
+        while len(self.screen_stack) > 2:
+            self.pop_screen()
+        self.push_screen(screen)
+
+    def _fatal_error(self) -> None:
+        """A fault inside spectui: one sentence on the normal screen, the details in a file."""
+        error = sys.exc_info()[1]
+        if self.is_headless or error is None:
+            super()._fatal_error()
+            return
+        self.last_words = f"spectui: {sentence_of(error)}"
+        self._return_code = 1
+        self._close_messages_no_wait()
+
+
+def load_screen(name: str, live: Live) -> Screen[Any] | None:
+    """``spectui.ui.screens.NAME.NameScreen(live)``; None where there is no such module."""
+    module_name = f"spectui.ui.screens.{name}"
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name != module_name:
+            raise
+        return None
+    screen: Screen[Any] = getattr(module, f"{name.capitalize()}Screen")(live)
+    return screen
+
+
+def sentence_of(error: BaseException) -> str:
+    """What spectui's own errors say; anything else is written to a file, which the sentence names."""
+    kinds = [kind for kind in type(error).__mro__ if kind.__module__.startswith("spectui.")]
+    if kinds:
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{f'{error.filename}: ' if error.filename else ''}{error.strerror}"
+    return f"something went wrong inside spectui ({type(error).__name__}). The details are in {write_report(error)}"
+
+
+def write_report(error: BaseException) -> str:
+    import traceback
+
+    from spectui.store import locations
+
+    try:
+        path: Path = locations.state_dir() / f"crash-{os.getpid()}.txt"
+        path.write_text("".join(traceback.format_exception(error)))
+        path.chmod(0o600)
+    except OSError:
+        return "no file, since none can be written"
+    return str(path)
+
+
+def safe_lines(text: str, most: int = 6) -> str:
+    return "\n".join(safe_text(line, 300) for line in text.splitlines()[:most])
+
+
+def end_anyway(driver: Driver | None, code: int, after_s: float) -> None:
+    """Ends the process after a while even if the screen hangs: a dead line or a stuck call must not keep it."""
+
+    def end() -> None:
+        restore = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1004l\x1b[<u\x1b[?1049l\x1b[?25h\x1b[0m"
+        with contextlib.suppress(Exception):
+            os.set_blocking(2, False)
+            os.write(2, restore.encode())
+        attributes = getattr(driver, "attrs_before", None)
+        if attributes is not None:
+            import termios
+
+            with contextlib.suppress(Exception):
+                termios.tcsetattr(0, termios.TCSANOW, attributes)
+        os._exit(code)
+
+    timer = threading.Timer(after_s, end)
+    timer.daemon = True
+    timer.start()
+
+
+# -- from the command line
+
+
+def open_app(
+    targets: tuple[str, ...] = (),
+    *,
+    slow: bool = False,
+    ascii_only: bool = False,
+    mouse: bool = False,
+    key: str | None = None,
+    admin_key: str | None = None,
+    live: Live | None = None,
+    opening: Callable[[Live], object] | None = None,
+) -> int:
+    """Opens the screen and returns the exit code. ``opening`` takes the place of looking for servers."""
+    config = read_config()
+    live = live or Live(key=key, admin_key=admin_key)
+    form = (
+        "ascii" if ascii_only or not speaks_unicode() else "block" if os.environ.get("TERM") == "linux" else "braille"
+    )
+    app = SpectuiApp(
+        live,
+        targets=targets,
+        slow=slow,
+        chart_form=form,
+        theme=config.get("theme") if isinstance(config.get("theme"), str) else None,
+        keys=known_keys(config.get("keys")),
+        driver_class=ascii_driver() if form == "ascii" else None,
+        opening=None if opening is None else lambda: opening(live),
+    )
+    # Over SSH the mouse floods the line with every movement, and takes the terminal's own selection away.
+    take_mouse = mouse or not (slow or os.environ.get("SSH_CONNECTION"))
+    code = 1
+    try:
+        app.run(mouse=take_mouse)
+        code = app.return_code or 0
+    finally:
+        end_anyway(None, code, 4.0)
+        live.close()
+    if app.last_words:
+        sys.stderr.write(app.last_words + "\n")
+    return code
+
+
+def speaks_unicode() -> bool:
+    encoding = (locale.getpreferredencoding(False) or "").replace("-", "").lower()
+    names = [os.environ.get(name, "") for name in ("LC_ALL", "LC_CTYPE", "LANG")]
+    first = next((name for name in names if name), "")
+    return encoding == "utf8" and first.upper() not in ("C", "POSIX")
+
+
+def ascii_driver() -> type[Driver]:
+    """A driver through which nothing but ASCII reaches the terminal, whatever a widget draws."""
+    from textual.drivers.linux_driver import LinuxDriver
+
+    class AsciiDriver(LinuxDriver):
+        def write(self, data: str) -> None:
+            super().write(data if data.isascii() else to_ascii(data))
+
+    return AsciiDriver
+
+
+def read_config() -> dict[str, Any]:
+    """The program's own settings; a file that cannot be read counts as empty, and is told of by ``doctor``."""
+    from spectui.store import locations
+    from spectui.store.toml_file import tomllib
+
+    try:
+        return dict(tomllib.loads(locations.config_file().read_text("utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def known_keys(table: object) -> dict[str, str]:
+    if not isinstance(table, Mapping):
+        return {}
+    return {str(name): key for name, key in table.items() if name in BY_ID and isinstance(key, str) and key}

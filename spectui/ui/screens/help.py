@@ -1,0 +1,52 @@
+"""Every key, in one place, from the table that the bindings come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Label
+
+from spectui.ui.commands import COMMANDS, key_word
+
+_GROUPS = {
+    "flip": "Change a setting",
+    "measure": "Measure",
+    "arms": "Arms",
+    "keep": "Keep",
+    "look": "Look",
+    "screens": "Screens",
+}
+
+
+class HelpScreen(ModalScreen[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q", "leave", show=False),
+    ]
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        super().__init__()
+        self._keys = dict(keys)
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog"):
+            yield Label(Content(help_text(self._keys)), id="help-text")
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def help_text(keys: Mapping[str, str]) -> str:
+    lines = []
+    for group, title in _GROUPS.items():
+        rows = [c for c in COMMANDS if c.group == group]
+        if rows:
+            lines.append(title)
+            lines += [f"  {key_word(c, dict(keys)):<8} {c.help}" for c in rows]
+    lines.append('esc leaves. Keys can be changed: table [keys] of config.toml, id = "key". Ids: spectui --help keys')
+    return "\n".join(lines).replace(" Ids: spectui --help keys", "")
