@@ -5,16 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from spectui.cli import options, progress, shown
+from spectui.cli import options, progress, shown, tables
 from spectui.cli.failure import EXIT_FAILED, EXIT_USAGE, Failure
-from spectui.core.safe import safe_text
+from spectui.core.rows import Row
+from spectui.core.spec import ArmSpec
+
+if TYPE_CHECKING:
+    from spectui.session.compared import ArmSource, Compared
+    from spectui.session.differing import Differing
 
 EXAMPLES = """examples:
   spectui compare http://127.0.0.1:30000 http://127.0.0.1:30001 --workload chat --concurrency 1,4,16
+  spectui compare http://127.0.0.1:30000 http://127.0.0.1:30001 --workload json --until-sure --max-minutes 20
   spectui compare http://127.0.0.1:30000 20261130-101500-json-1a2b    a server against a stored run
-  spectui compare RUN1 RUN2                                          two stored runs
+  spectui compare RUN1 RUN2:B                                        two stored runs; :B names an arm of a run of two
 
 A and B are servers, profiles (started for it and stopped afterwards) or stored runs; the ratio is A's output
 throughput over B's. Exit code 0 when both arms were measured, whatever the verdict.
@@ -25,47 +32,143 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="a server, profile or stored run")
     parser.add_argument("b", metavar="B", help="another")
     options.add_run_options(parser, first=None, needed=False)
+    parser.add_argument(
+        "--until-sure",
+        action="store_true",
+        help="measure further blocks of fresh prompts until the verdict is settled or there are no more of them",
+    )
+    parser.add_argument("--max-minutes", type=_minutes, metavar="M", help="of measuring at each concurrency, at most")
+    parser.add_argument(
+        "--explain-differences",
+        action="store_true",
+        help="ask a server afterwards whether differing answers part at a near tie (at most 8 prompts)",
+    )
+    options.add_explain(parser)
     options.add_json(parser)
 
 
+def _minutes(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes") from None
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"must be above 0, not {text}")
+    return value
+
+
 def run(args: argparse.Namespace) -> int:
-    from spectui.session import arms, comparing, running
+    from spectui.session import arms, comparing
     from spectui.session.starting import started
 
     sides = [comparing.split_run(text) for text in (args.a, args.b)]
-    stored = [(target, arm) for target, arm in sides if target.run is not None]
-    if args.workload is None and args.file is None and not stored:
-        raise Failure("name what to measure with: --workload W or --file F.jsonl", EXIT_USAGE)
+    stored = [target for target, _ in sides if target.run is not None]
+    _check(args, len(stored))
     asked = options.run_options(args)
     with progress.Progress(quiet=args.json) as line, started([t for t, _ in sides], line.say) as live:
         specs = [
             None if url is None else arms.arm_spec(name, url, key=args.key, admin_key=args.admin_key, trusted=mine)
             for name, (url, mine) in zip("AB", live, strict=True)
         ]
-        if specs[0] is not None and specs[1] is not None:
-            handle, result = comparing.compare_live(specs[0], specs[1], asked, line.row)
-            _complete(result, running.exit_code(handle, result))
-            sources = [comparing.ArmSource(result, name, handle.folder) for name in ("A", "B")]
+        measured = [spec for spec in specs if spec is not None]
+        if len(measured) == 2:
+            compared, fits = _two_servers(args, measured, asked, line)
         else:
-            sources = []
-            for i, (target, arm) in enumerate(sides):
-                spec = specs[i]
-                if spec is None:
-                    assert target.run is not None
-                    sources.append(comparing.source_of(target.run, arm))
-                    continue
-                other = sides[1 - i][0].run
-                assert other is not None
-                handle = comparing.rerun_like(other, spec, asked)
-                result = running.wait(handle, line.row)
-                _complete(result, running.exit_code(handle, result))
-                sources.append(comparing.ArmSource(result, spec.name, handle.folder))
-    compared = comparing.compare_sources(sources[0], sources[1])
+            sources = [
+                comparing.source_of(target.run, arm) if target.run is not None else None for target, arm in sides
+            ]
+            fits = []
+            if measured:
+                fits = _against_stored(args, measured[0], sources, asked, line)
+            one, other = (s for s in sources if s is not None)
+            compared = comparing.compare_sources(one, other)
+        explained = _explained(compared, specs) if args.explain_differences else None
+    said = compared.as_json()
+    said["fit"] = fits
+    if explained is not None:
+        said["differences"] = explained.as_json()
     if args.json:
-        print(json.dumps(compared.as_json()))
+        print(json.dumps(said))
     else:
-        print_compared(compared.as_json())
+        print_compared(said)
     return 0
+
+
+def _check(args: argparse.Namespace, stored: int) -> None:
+    """Raises :class:`Failure` for what does not go together."""
+    given = args.workload is not None or args.file is not None
+    if not given and not stored:
+        raise Failure("name what to measure with: --workload W or --file F.jsonl", EXIT_USAGE)
+    if args.until_sure and stored:
+        raise Failure("--until-sure needs two servers: a stored run has no further blocks to give", EXIT_USAGE)
+    if args.max_minutes is not None and not args.until_sure:
+        raise Failure("--max-minutes is for --until-sure", EXIT_USAGE)
+    if args.until_sure and args.no_text and args.explain_differences:
+        raise Failure("--explain-differences needs the answers, which --no-text does not keep", EXIT_USAGE)
+    if args.explain_differences and stored == 2:
+        raise Failure("--explain-differences asks a server: at least one side must be one", EXIT_USAGE)
+    if stored and given:
+        what = (
+            "two stored runs are compared as they are" if stored == 2 else "a server is measured as the stored run was"
+        )
+        sys.stderr.write(f"spectui: note: {what}, so --workload, --file and options of measuring have no effect\n")
+
+
+def _two_servers(
+    args: argparse.Namespace, specs: list[ArmSpec], asked: Any, line: progress.Progress
+) -> tuple[Compared, list[dict[str, object]]]:
+    from spectui.core.evidence import is_stateful
+    from spectui.session import comparing, fitting, running
+    from spectui.session.compared import ArmSource
+    from spectui.session.until_sure import UntilSure, pool
+
+    a, b = specs
+    infos = {"A": fitting.look(a), "B": fitting.look(b)}
+    learning = [info.algorithm for info in infos.values() if is_stateful(info.algorithm) is not False]
+    if a.url == b.url and learning:
+        raise Failure(
+            f"A and B are the same server, and {learning[0]} learns from its answers: each side would be served what "
+            "the other has taught it. Name two servers, or measure cold and warm with spectui run --pass both",
+            EXIT_USAGE,
+        )
+    spec = comparing.live_spec(a, b, asked)
+    fitting.refuse(spec, infos)
+    watch = None
+    if args.until_sure:
+        spec = pool(spec, stateful=bool(learning))
+        watch = UntilSure(spec, minutes=args.max_minutes)
+    before, fits = fitting.before(spec, infos)
+    if not args.json:
+        tables.print_fit(before, fits, whole=args.explain)
+    handle, result = comparing.compare_live(a, b, asked, line.row, spec=spec, watch=watch)
+    _complete(result, running.exit_code(handle, result))
+    one, other = (ArmSource(result, name, handle.folder) for name in ("A", "B"))
+    looks = watch.finish(result) if watch is not None else None
+    return comparing.compare_sources(one, other, looks=looks), [fit.as_json() for fit in fits]
+
+
+def _against_stored(
+    args: argparse.Namespace,
+    spec: ArmSpec,
+    sources: list[ArmSource | None],
+    asked: Any,
+    line: progress.Progress,
+) -> list[dict[str, object]]:
+    """Measures the live side as the stored run was, and puts it in its place."""
+    from spectui.session import comparing, fitting, running
+    from spectui.session.compared import ArmSource
+
+    other = next(s for s in sources if s is not None)
+    like = comparing.spec_like(other.folder, spec, asked)
+    infos = {spec.name: fitting.look(spec)}
+    before, fits = fitting.before(like, infos)
+    if not args.json:
+        tables.print_fit(before, fits, whole=args.explain)
+    handle = running.start(like)
+    result = running.wait(handle, line.row)
+    _complete(result, running.exit_code(handle, result))
+    sources[sources.index(None)] = ArmSource(result, spec.name, handle.folder)
+    return [fit.as_json() for fit in fits]
 
 
 def _complete(result: Any, code: int) -> None:
@@ -73,35 +176,85 @@ def _complete(result: Any, code: int) -> None:
         raise Failure(result.reason or "the run ended without a reason", code or EXIT_FAILED)
 
 
+def _explained(compared: Compared, specs: Sequence[ArmSpec | None]) -> Differing:
+    """Asks the side that learns nothing from it, where there is one."""
+    from spectui.core.evidence import is_stateful
+    from spectui.engines.sglang.address import read_key
+    from spectui.engines.sglang.client import SglangClient
+    from spectui.session.differing import explain
+
+    sides = {"A": compared.a, "B": compared.b}
+    live = [spec for spec in specs if spec is not None]
+    spec = min(live, key=lambda s: bool(is_stateful(str(sides[s.name].head().get("algorithm") or ""))))
+    first = compared.rows[0].concurrency
+
+    def of(source: ArmSource) -> list[Row]:
+        rows = source.answers()
+        return [r for r in rows if r.get("concurrency") == first and r.get("pass_name") == compared.pass_name]
+
+    with SglangClient(spec.url, key=read_key(spec.key), admin_key=read_key(spec.admin_key)) as client:
+        return explain(of(compared.b), of(compared.a), client)
+
+
 def print_compared(said: dict[str, Any]) -> None:
     for arm in said["arms"]:
         simulated = " · simulated" if arm.get("simulated") else ""
-        text = f"{arm['name']}  {arm.get('algorithm')}  {arm.get('url')}  SGLang {arm.get('version')}{simulated}"
-        print(safe_text(f"{text}  run {arm['run']}", 300))
-    print(f"\n{said['pass']} pass, A against B\n")
-    rows = []
-    for row in said["by_concurrency"]:
-        low, high = row["interval"] or (None, None)
-        interval = "n/a" if low is None else f"[{low:.2f}, {high:.2f}]"
-        rows.append(
-            (
-                row["concurrency"],
-                _times(row["ratio"]),
-                interval,
-                _times(row["accept_length_ratio"]),
-                _times(row["step_time_ratio"]),
-                row["verdict"],
-            )
+        text = f"{arm.get('algorithm')}  {arm.get('url')}  SGLang {arm.get('version')}{simulated}"
+        print(tables.wrapped(f"{text}  {arm.get('model')}  run {arm['run']}", lead=f"{arm['name']}  "))
+    print(f"\n{said['pass']} pass; ratios are A over B, with what holds them in 95 of 100 cases\n")
+    rows = said["by_concurrency"]
+    head = ("at a time", "tok/s A", "tok/s B", "ratio", "interval", "verdict")
+    shown_rows = [
+        (
+            row["concurrency"],
+            *(tables.number(_figure(row, name, "output_tokens_per_s"), 1) for name in "AB"),
+            _times(row["ratio"]),
+            _interval(row["interval"]),
+            row["verdict"],
         )
-    print(shown.table(("at a time", "tok/s", "interval", "accept length", "step time", "verdict"), rows))
-    for row in said["by_concurrency"]:
+        for row in rows
+    ]
+    print(shown.table(head, shown_rows, right=frozenset({0, 1, 2, 3})))
+    print("\nwhat decides: drafting (accept length) or verifying (step time)\n")
+    parts = ("at a time", "accept length A · B", "ratio", "interval", "step time A · B", "ratio", "interval")
+    part_rows = [
+        (row["concurrency"], *_part(row, "accept_length", 2, ""), *_part(row, "step_time", 2, " ms")) for row in rows
+    ]
+    print(shown.table(parts, part_rows, right=frozenset({0, 1, 2, 4, 5})))
+    print()
+    for row in rows:
         for reason in row["reasons"]:
-            print(safe_text(f"×{row['concurrency']}: {reason}", 600))
+            print(tables.wrapped(reason, lead=f"×{row['concurrency']}: "))
+        needed = row["break_even_accept_length"]["A"]
+        if needed is not None and row["arms"]["A"] and row["arms"]["A"]["accept_length"] is not None:
+            have = row["arms"]["A"]["accept_length"]
+            print(f"×{row['concurrency']}: A breaks even at accept length {needed:.2f}; it has {have:.2f}")
     if said.get("crossing"):
-        print(said["crossing"])
+        print(tables.wrapped(said["crossing"], lead="turns from gain to loss: "))
     if said.get("answers"):
-        print(f"answers: {said['answers']}")
+        print(tables.wrapped(said["answers"], lead="answers: "))
+    if said.get("differences"):
+        print(tables.wrapped(said["differences"]["text"], lead="         "))
+    for note in said.get("notes") or ():
+        print(tables.wrapped(note, lead="note: "))
     sys.stdout.flush()
+
+
+def _figure(row: Mapping[str, Any], arm: str, name: str) -> Any:
+    return (row["arms"].get(arm) or {}).get(name)
+
+
+def _part(row: Mapping[str, Any], name: str, digits: int, unit: str) -> tuple[str, str, str]:
+    key = "step_time_ms" if name == "step_time" else name
+    pair = " · ".join(tables.number(_figure(row, arm, key), digits) for arm in "AB") + unit
+    detail = row["details"].get(name) or {}
+    return pair, _times(detail.get("ratio")), _interval(detail.get("interval"))
+
+
+def _interval(ends: Sequence[float | None] | None) -> str:
+    if not ends or ends[0] is None or ends[1] is None:
+        return "n/a"
+    return f"[{ends[0]:.2f}, {ends[1]:.2f}]"
 
 
 def _times(ratio: float | None) -> str:

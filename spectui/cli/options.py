@@ -58,10 +58,12 @@ def add_run_options(parser: argparse.ArgumentParser, *, first: str | None = "war
     parser.add_argument(
         "--pass",
         dest="pass_name",
-        choices=("cold", "warm", "both"),
+        choices=("cold", "warm", "both", "primed"),
         default=first,
-        help="cold: flush, measure. warm: flush, feed, measure. Only NGRAM needs the flush",
+        help="cold: flush, measure. warm: flush, feed, measure. primed: flush, load --corpus, measure. "
+        "Only NGRAM needs the flush",
     )
+    parser.add_argument("--corpus", metavar="FILE|RUN", help="of a primed pass: texts, or the answers of a stored run")
     parser.add_argument("--concurrency", type=numbers, default=(1,), metavar="N[,N…]", help="requests at a time (1)")
     parser.add_argument("--requests", type=positive, metavar="N", help="measuring requests (all of the workload)")
     parser.add_argument("--max-tokens", type=positive, metavar="N", help="output limit of a request")
@@ -79,10 +81,26 @@ def add_run_options(parser: argparse.ArgumentParser, *, first: str | None = "war
     add_key_options(parser)
 
 
+def add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--explain", action="store_true", help="say first what the prompts will feed, and whether they suit each arm"
+    )
+
+
+_PASSES = {"cold": ("cold",), "warm": ("warm",), "both": ("cold", "warm"), "primed": ("primed",)}
+
+
 def run_options(args: argparse.Namespace) -> RunOptions:
+    """Raises :class:`Failure` for options that exclude each other, and for a corpus that is not there."""
     if args.flush and args.no_flush:
         raise Failure("--flush and --no-flush exclude each other", EXIT_USAGE)
-    passes = {"cold": ("cold",), "warm": ("warm",), "both": ("cold", "warm")}[args.pass_name or "warm"]
+    passes = _PASSES[args.pass_name or "warm"]
+    if args.corpus is None and "primed" in passes:
+        raise Failure(
+            "a primed pass needs a corpus: --corpus FILE, or --corpus RUN for the answers of a run", EXIT_USAGE
+        )
+    if args.corpus is not None and "primed" not in passes:
+        raise Failure("--corpus is for a primed pass: add --pass primed", EXIT_USAGE)
     return RunOptions(
         workload=args.workload,
         file=args.file,
@@ -96,4 +114,27 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         ignore_eos=args.ignore_eos,
         flush="yes" if args.flush else "no" if args.no_flush else "idle",
         keep_text=not args.no_text,
+        corpus=None if args.corpus is None else corpus_file(args.corpus),
     )
+
+
+def corpus_file(text: str) -> Path:
+    """The file behind ``FILE`` or ``RUN``, looked into once. Raises :class:`Failure` where it holds no text."""
+    from spectui.runner.priming import documents
+    from spectui.store import locations
+
+    path = Path(text).expanduser()
+    for folder in (path, locations.runs_dir() / text):
+        if folder.is_dir():
+            path = folder / "answers.jsonl"
+            if not path.is_file():
+                raise Failure(f"run {folder.name} kept no answers, so there is no corpus in it", EXIT_USAGE)
+            break
+    try:
+        documents(path)
+    except OSError as error:
+        said = f"corpus {text} cannot be read: {error.strerror}; name a file or a stored run"
+        raise Failure(said, EXIT_USAGE) from None
+    except ValueError as error:
+        raise Failure(f"corpus {text}: {error}", EXIT_USAGE) from None
+    return path

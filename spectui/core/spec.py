@@ -74,3 +74,11 @@ class RunSpec:
     request_timeout_s: float = 600.0
     sample_gpus: bool = True
     keep_text: bool = True
+    corpus: str | None = None
+    """File of the external corpus that a primed pass loads: JSON Lines of strings, plain text, or answers of a run."""
+
+
+def enough_name(pass_name: str, concurrency: int) -> str:
+    """A file of this name in a run's folder ends that pass of two alternating arms after the block that is under way:
+    whoever follows the run has seen enough of it."""
+    return f"enough-{pass_name}-{concurrency}"

@@ -2,68 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from spectui.core.answers import compare_all
-from spectui.core.compare import Comparison, compare, compare_json
-from spectui.core.fairness import Side, evidence_from, side_of
-from spectui.core.proposer import proposer_state
+from spectui.core.compare import Comparison, compare
+from spectui.core.evidence import is_stateful
+from spectui.core.fairness import Side, side_of
 from spectui.core.result import RunResult
 from spectui.core.rows import Row
-from spectui.core.spec import ArmSpec
-from spectui.session import SessionError, arms, running
+from spectui.core.spec import ArmSpec, RunSpec
+from spectui.core.stats import NOT_FAIR, verdict
+from spectui.session import SessionError, arms, disturbances, history_of_feeding, noise, running
 from spectui.session.arms import Target
+from spectui.session.compared import ArmSource, Compared, stored_spec
+from spectui.session.noise import Floor
 from spectui.session.running import RunHandle, RunOptions
+from spectui.session.until_sure import Looked, UntilSure
 from spectui.store import journal
 
-
-@dataclass(frozen=True, slots=True)
-class ArmSource:
-    """One side: an arm's name inside a run's result, with the folder that holds its answers."""
-
-    result: RunResult
-    arm: str
-    folder: Path
-
-    def answers(self) -> list[Row]:
-        path = self.folder / "answers.jsonl"
-        return [row for row in journal.read(path) if row.get("arm") == self.arm] if path.is_file() else []
-
-    def head(self) -> Mapping[str, Any]:
-        return self.result.arm(self.arm)
+__all__ = [
+    "ArmSource",
+    "Compared",
+    "compare_live",
+    "compare_sources",
+    "live_spec",
+    "live_target",
+    "rerun_like",
+    "source_of",
+    "spec_like",
+    "split_run",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    rows: tuple[Comparison, ...]
-    """One a concurrency, of the last pass that both arms have."""
-    a: ArmSource
-    b: ArmSource
-    pass_name: str
-    answers: str
-    """Whether greedy answers agree, in words; empty where texts were not kept."""
+def compare_sources(
+    a: ArmSource,
+    b: ArmSource,
+    pass_name: str | None = None,
+    *,
+    looks: Mapping[int, Looked] | None = None,
+    more: Sequence[str] = (),
+) -> Compared:
+    """Raises :class:`SessionError` where the arms have no pass at the same concurrency in common.
 
-    def as_json(self) -> dict[str, Any]:
-        said = compare_json(self.rows, [_arm_json(self.a, "A"), _arm_json(self.b, "B")])
-        said["pass"] = self.pass_name
-        said["answers"] = self.answers
-        said["passes"] = {
-            name: {p.pass_name: p.as_json() for key, p in source.result.passes.items() if key[0] == source.arm}
-            for name, source in (("A", self.a), ("B", self.b))
-        }
-        return said
-
-
-def _arm_json(source: ArmSource, name: str) -> dict[str, Any]:
-    head = dict(source.head())
-    return {**head, "name": name, "run": source.folder.name}
-
-
-def compare_sources(a: ArmSource, b: ArmSource, pass_name: str | None = None) -> Compared:
-    """Raises :class:`SessionError` where the arms have no pass at the same concurrency in common."""
+    ``looks``: how blocks that were measured until sure ended; their intervals take the place of the single look's.
+    ``more``: further reasons to withhold the verdict.
+    """
     keys_a = {(c, p): (n, c, p) for n, c, p in a.result.passes if n == a.arm}
     keys_b = {(c, p): (n, c, p) for n, c, p in b.result.passes if n == b.arm}
     common = [key for key in keys_a if key in keys_b]
@@ -76,23 +61,100 @@ def compare_sources(a: ArmSource, b: ArmSource, pass_name: str | None = None) ->
             f"(A: {_listed(keys_a)}; B: {_listed(keys_b)})"
         )
     chosen = pass_name or names[-1]
-    answers_a, answers_b = a.answers(), b.answers()
-    rows = []
+    together = a.folder == b.folder
+    # Answers of both, and what this node's history tells, make the proposers' states; read once.
+    result = history_of_feeding.enriched(a.result, a.folder)
+    a = replace(a, result=result)
+    b = replace(b, result=result if together else history_of_feeding.enriched(b.result, b.folder))
+    disturbed = [*more, *_disturbed(a, b)]
+    rows, floors = [], {}
     for concurrency in dict.fromkeys(c for c, p in common if p == chosen):
-        key = (concurrency, chosen)
-        rows.append(compare(_side(a, keys_a[key], answers_a, "A"), _side(b, keys_b[key], answers_b, "B")))
+        key_a, key_b = keys_a[concurrency, chosen], keys_b[concurrency, chosen]
+        floor = _floor(a, b, concurrency)
+        if floor is not None:
+            floors[concurrency] = floor
+        sides = side_of(a.result, key_a, name="A"), side_of(b.result, key_b, name="B")
+        row = compare(*sides, noise=floor.sd if floor else 0.0)
+        looked = (looks or {}).get(concurrency)
+        if looked is not None:
+            row = replace(row, throughput=looked.estimate)
+        reasons = [*disturbed, *_at_once(a, b, sides)]
+        if looked is not None or reasons:
+            known = row.verdict.reasons if row.verdict.word == NOT_FAIR else ()
+            row = replace(row, verdict=verdict(row.throughput, list(dict.fromkeys([*known, *reasons]))))
+        rows.append(row)
     first = rows[0].concurrency
+    answers_a, answers_b = a.answers(), b.answers()
     greedy = compare_all(*(_of(answers, first, chosen) for answers in (answers_b, answers_a)))
-    return Compared(tuple(rows), a, b, chosen, greedy.detail if greedy else "")
+    said = greedy.detail if greedy and _greedy(a) and _greedy(b) else ""
+    notes = tuple(_notes(a, b, rows, floors, looks or {}))
+    return Compared(tuple(rows), a, b, chosen, said, floors, dict(looks or {}), notes)
+
+
+def _greedy(source: ArmSource) -> bool:
+    return source.result.head.get("temperature") == 0
+
+
+def _floor(a: ArmSource, b: ArmSource, concurrency: int) -> Floor | None:
+    """The larger floor of the two, where they are of different nodes or GPUs."""
+    known = noise.known()
+    found = [noise.floor_for(noise.place_of(s.result, s.arm), concurrency, known) for s in (a, b)]
+    return max((f for f in found if f is not None), key=lambda f: f.sd, default=None)
+
+
+def _disturbed(a: ArmSource, b: ArmSource) -> list[str]:
+    """Reasons that hold for all concurrencies of a run of both arms."""
+    if a.folder != b.folder:
+        return []
+    found = []
+    urls = {str(s.head().get("url")) for s in (a, b)}
+    learning = [s.arm for s in (a, b) if is_stateful(str(s.head().get("algorithm") or ""))]
+    if len(urls) == 1 and learning:
+        found.append("A and B are the same server, and its store has seen B's answers when A asks, and A's when B asks")
+    path = a.folder / "journal.jsonl"
+    if len(urls) == 2 and path.is_file():
+        found += disturbances.of_alternating(journal.read(path), a.result, (a.arm, b.arm))
+    return found
+
+
+def _at_once(a: ArmSource, b: ArmSource, sides: tuple[Side, Side]) -> list[str]:
+    one, two = (side.result for side in sides)
+    found = [] if a.folder == b.folder else disturbances.of_stored((a.result, one), (b.result, two))
+    for source, result in ((a, one), (b, two)):
+        found += disturbances.other_runs(source.result, result, (a.folder, b.folder))
+    return found
+
+
+def _notes(
+    a: ArmSource,
+    b: ArmSource,
+    rows: Sequence[Comparison],
+    floors: Mapping[int, Floor],
+    looks: Mapping[int, Looked],
+) -> Iterator[str]:
+    for name, source in (("A", a), ("B", b)):
+        algorithm = str(source.head().get("algorithm") or "")
+        if is_stateful(algorithm):
+            yield (
+                f"{name} is {algorithm}: it learns from its answers, so the same prompt again is no independent "
+                "sample; each prompt counts once"
+            )
+        skipped = source.result.skipped
+        if skipped:
+            yield f"{name}: {skipped} rows of the journal could not be read"
+    for row in rows:
+        at = row.concurrency
+        if at in looks:
+            yield f"×{at}: {looks[at].text}"
+        if at in floors:
+            near = "" if floors[at].concurrency == at else f", the nearest that was measured to {at}"
+            yield f"×{at}: the interval holds the {floors[at].text}{near}"
+    if not floors:
+        yield "no noise floor of this node was measured: spectui noise URL adds it to the intervals"
 
 
 def _of(answers: list[Row], concurrency: int, pass_name: str) -> list[Row]:
     return [r for r in answers if r.get("concurrency") == concurrency and r.get("pass_name") == pass_name]
-
-
-def _side(source: ArmSource, key: tuple[str, int, str], answers: list[Row], name: str) -> Side:
-    state = proposer_state(evidence_from(source.result, key, answers))
-    return side_of(source.result, key, name=name, state=state)
 
 
 def _listed(keys: Mapping[tuple[int, str], object]) -> str:
@@ -113,35 +175,49 @@ def source_of(folder: Path, arm: str | None = None) -> ArmSource:
 
 
 def compare_live(
-    a: ArmSpec, b: ArmSpec, options: RunOptions, on_row: Callable[[Row], None] | None = None
+    a: ArmSpec,
+    b: ArmSpec,
+    options: RunOptions,
+    on_row: Callable[[Row], None] | None = None,
+    *,
+    spec: RunSpec | None = None,
+    watch: UntilSure | None = None,
 ) -> tuple[RunHandle, RunResult]:
-    """Measures both servers in one run, in alternating blocks of the same prompts."""
-    spec = running.build_spec([replace(a, name="A"), replace(b, name="B")], options)
-    handle = running.start(spec)
-    return handle, running.wait(handle, on_row)
+    """Measures both servers in one run, in alternating blocks of the same prompts.
+
+    ``spec``: made beforehand by :func:`live_spec`. ``watch``: looks at each block and ends the run once it is settled.
+    """
+    handle = running.start(spec or live_spec(a, b, options))
+
+    def row(one: Row) -> None:
+        if watch is not None:
+            watch.row(one)
+        if on_row is not None:
+            on_row(one)
+
+    return handle, running.wait(handle, row)
+
+
+def live_spec(a: ArmSpec, b: ArmSpec, options: RunOptions) -> RunSpec:
+    return running.build_spec([replace(a, name="A"), replace(b, name="B")], options)
 
 
 def rerun_like(folder: Path, arm: ArmSpec, options: RunOptions) -> RunHandle:
     """Starts a run of a live arm on the prompts of a stored one, so that the two can be paired."""
-    import msgspec
+    return running.start(spec_like(folder, arm, options))
 
-    from spectui.core.spec import RunSpec
 
-    path = folder / "spec.json"
-    try:
-        stored = msgspec.convert(msgspec.json.decode(path.read_bytes()), RunSpec)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise SessionError(f"run {folder.name} cannot be repeated: its spec.json cannot be read ({error})") from error
+def spec_like(folder: Path, arm: ArmSpec, options: RunOptions) -> RunSpec:
+    """The spec of a stored run for another arm. Raises :class:`SessionError` where it cannot be read any more."""
+    stored = stored_spec(folder)
+    if stored is None:
+        raise SessionError(
+            f"run {folder.name} cannot be repeated: its spec.json cannot be read, so its prompts are gone"
+        )
     fresh = running.build_spec([arm], replace(options, workload="short", file=None, requests=None))
     name = fresh.run_id.replace("-short-", f"-{stored.workload.name}-")
-    return running.start(
-        replace(
-            stored,
-            run_id=name,
-            folder=str(Path(fresh.folder).with_name(name)),
-            arms=(arm,),
-            flush=options.flush,
-        )
+    return replace(
+        stored, run_id=name, folder=str(Path(fresh.folder).with_name(name)), arms=(arm,), flush=options.flush
     )
 
 
@@ -155,6 +231,12 @@ def split_run(text: str) -> tuple[Target, str | None]:
         return arms.resolve(text), None
     except SessionError:
         name, colon, arm = text.rpartition(":")
-        if colon and arm in ("A", "B"):
-            return arms.resolve(name), arm
-        raise
+        if not colon or not name or not arm:
+            raise
+        try:
+            target = arms.resolve(name)
+        except SessionError:
+            target = None
+        if target is None or target.run is None:
+            raise
+        return target, arm

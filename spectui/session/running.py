@@ -41,6 +41,8 @@ class RunOptions:
     keep_text: bool = True
     feed_limit: int = 64
     block: int | None = None
+    corpus: Path | None = None
+    """What a primed pass loads: a file of texts, or ``answers.jsonl`` of a stored run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ def build_spec(arms: Sequence[ArmSpec], options: RunOptions) -> RunSpec:
         block=options.block or _block_size(len(measuring), max(options.concurrency)),
         feed_limit=options.feed_limit,
         keep_text=options.keep_text,
+        corpus=None if options.corpus is None else str(options.corpus.absolute()),
     )
 
 

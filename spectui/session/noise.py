@@ -1,0 +1,210 @@
+"""The noise floor of this node: one server against itself, many times over, and what a comparison makes of it.
+
+What is left of such ratios beyond the spread over prompts (clocks, the scheduler, other work on the node) is added to
+every interval. Kept in ``known/noise.json`` by node, GPU, model and concurrency.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from math import log
+from pathlib import Path
+from typing import Any
+
+from spectui.core.compare import compare
+from spectui.core.evidence import is_stateful
+from spectui.core.fairness import side_of
+from spectui.core.result import RunResult
+from spectui.core.rows import Row
+from spectui.core.sample import noise_floor
+from spectui.core.spec import ArmSpec, RunSpec
+from spectui.core.stats import Estimate
+from spectui.session import SessionError, running
+from spectui.session.running import RunHandle, RunOptions
+from spectui.store import locations
+
+LEAST_TIMES = 3
+REQUESTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Of A against A at one concurrency."""
+
+    node: str
+    gpu: str
+    model: str
+    concurrency: int
+    sd: float
+    """Standard deviation of the logarithm of the ratio beyond what the prompts explain."""
+    largest: float
+    """Largest distance of a ratio from 1."""
+    times: int
+    verdicts: int
+    """How many of them would have been called faster or slower without the floor."""
+    log_ratios: tuple[float, ...] = ()
+    algorithm: str = ""
+    workload: str = ""
+    at: str = ""
+    """When it was measured, UTC."""
+
+    @property
+    def text(self) -> str:
+        return (
+            f"noise floor {100 * self.sd:.1f} % at {self.concurrency} at a time (one server against itself "
+            f"{self.times} times, at most {100 * self.largest:.1f} % apart)"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "log_ratios": list(self.log_ratios), "text": self.text}
+
+
+def place_of(result: RunResult, arm: str) -> tuple[str, str, str]:
+    """Node, GPU name and model of an arm; the GPU's name is empty where it is not known."""
+    head = result.arm(arm)
+    node = result.head.get("node") or {}
+    names = {str(g.get("uuid")): str(g.get("name")) for g in node.get("gpus") or () if isinstance(g, Mapping)}
+    held = {names[u] for u in head.get("gpus") or () if u in names} or set(names.values())
+    gpu = "simulated" if head.get("simulated") else next(iter(held)) if len(held) == 1 else " and ".join(sorted(held))
+    return str(node.get("host") or ""), gpu, str(head.get("model") or "")
+
+
+def build(arm: ArmSpec, options: RunOptions, times: int) -> tuple[RunSpec, int]:
+    """One run in which the server stands on both sides, ``times`` + 1 times over; and the blocks of one time.
+
+    The first time is not counted: from then on the prefix cache holds all prompts for both sides. Nothing is flushed.
+    """
+    if times < LEAST_TIMES:
+        raise SessionError(f"--times must be at least {LEAST_TIMES}, not {times}", 2)
+    level = max(options.concurrency)
+    wanted = options.requests or max(REQUESTS, 2 * level)
+    bare = replace(arm, owned=False)
+    sides = [replace(bare, name="A"), replace(bare, name="B")]
+    whole = running.build_spec(sides, replace(options, requests=None, passes=("warm",), flush="no", keep_text=False))
+    prompts = whole.measuring[:wanted]
+    if len(prompts) < wanted:
+        have = len(whole.measuring)
+        raise SessionError(f"workload {whole.workload.name} has {have} prompts, fewer than the {wanted} asked for", 2)
+    if len({p.id for p in prompts}) < len(prompts):
+        raise SessionError(f"the prompts of workload {whole.workload.name} are not all different: take another", 2)
+    blocks = max(1, len(prompts) // max(1, options.block or level, -(-len(prompts) // 8)))
+    size = len(prompts) // blocks
+    prompts = prompts[: size * blocks]
+    name = whole.run_id.replace(f"-{whole.workload.name}-", "-noise-")
+    folder = str(Path(whole.folder).with_name(name))
+    spec = replace(
+        whole, run_id=name, folder=folder, measuring=prompts * (times + 1), feeding=whole.feeding[:1], block=size
+    )
+    return spec, blocks
+
+
+def measure(
+    arm: ArmSpec,
+    options: RunOptions,
+    times: int,
+    algorithm: str,
+    on_row: Callable[[Row], None] | None = None,
+) -> tuple[RunHandle, RunResult, list[Floor]]:
+    """Raises :class:`SessionError` for a server whose drafter learns: its second answer is never like its first."""
+    if is_stateful(algorithm) is not False:
+        raise SessionError(
+            f"{algorithm} learns from its answers: the second side would be served what the first has taught it, so "
+            "one server against itself says nothing of noise. Measure the floor of this node with speculation off, or "
+            "with EAGLE: it is used for all settings"
+        )
+    spec, blocks = build(arm, options, times)
+    handle = running.start(spec)
+    result = running.wait(handle, on_row)
+    return handle, result, floors_of(result, blocks)
+
+
+def floors_of(result: RunResult, blocks: int) -> list[Floor]:
+    """One a concurrency; empty where fewer than three times were measured."""
+    found = []
+    for level in dict.fromkeys(key[1] for key in result.passes):
+        ratios = _ratios(result, level, blocks)
+        made = noise_floor(ratios)
+        if made is None:
+            continue
+        node, gpu, model = place_of(result, "A")
+        found.append(
+            Floor(
+                node,
+                gpu,
+                model,
+                level,
+                made.sd,
+                made.largest,
+                made.runs,
+                sum(1 for e in ratios if e.excludes_one),
+                tuple(round(log(e.ratio), 6) for e in ratios),
+                str(result.arm("A").get("algorithm") or ""),
+                str((result.head.get("workload") or {}).get("name") or ""),
+                time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            )
+        )
+    return found
+
+
+def _ratios(result: RunResult, level: int, blocks: int) -> list[Estimate]:
+    a, b = (next((p for k, p in result.passes.items() if k[:2] == (name, level)), None) for name in "AB")
+    if a is None or b is None:
+        return []
+    last = min(max(r.block for r in p.records) for p in (a, b))
+    ratios = []
+    for number in range(1, (last + 1) // blocks):
+        inside = range(number * blocks, (number + 1) * blocks)
+        parts = [replace(p, records=tuple(r for r in p.records if r.block in inside)) for p in (a, b)]
+        sides = [replace(side_of(result, p.key), result=part) for p, part in zip((a, b), parts, strict=True)]
+        estimate = compare(*sides).throughput
+        if estimate is not None:
+            ratios.append(estimate)
+    return ratios
+
+
+def _path() -> Path:
+    return locations.known_dir() / "noise.json"
+
+
+def known() -> list[Floor]:
+    """All floors that are kept; a file that cannot be read counts as none."""
+    try:
+        rows = json.loads(_path().read_text("utf-8"))
+    except (OSError, ValueError):
+        return []
+    names = {f.name for f in fields(Floor)}
+    floors = []
+    for row in rows if isinstance(rows, list) else []:
+        try:
+            values = {k: v for k, v in row.items() if k in names}
+            floor = Floor(**{**values, "log_ratios": tuple(values.get("log_ratios") or ())})
+            if floor.sd >= 0 and floor.concurrency >= 1:
+                floors.append(floor)
+        except (TypeError, AttributeError):
+            continue
+    return floors
+
+
+def keep(floors: Sequence[Floor]) -> Path:
+    """The newest of each node, GPU, model and concurrency. Raises OSError where it cannot be written."""
+    fresh = {_key(f) for f in floors}
+    rows = [asdict(f) for f in (*(f for f in known() if _key(f) not in fresh), *floors)]
+    path = _path()
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps(rows, indent=1), "utf-8")
+    part.replace(path)
+    return path
+
+
+def _key(floor: Floor) -> tuple[str, str, str, int]:
+    return floor.node, floor.gpu, floor.model, floor.concurrency
+
+
+def floor_for(place: tuple[str, str, str], concurrency: int, floors: Sequence[Floor] | None = None) -> Floor | None:
+    """The floor of this node, GPU and model, at this concurrency or the nearest one that was measured."""
+    mine = [f for f in (known() if floors is None else floors) if (f.node, f.gpu, f.model) == place]
+    return min(mine, key=lambda f: abs(log(f.concurrency / concurrency)), default=None)
