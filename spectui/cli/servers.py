@@ -4,22 +4,82 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from typing import Any
 
 from spectui.cli import options, shown
+from spectui.cli.failure import EXIT_USAGE, Failure
+
+EXAMPLES = """examples:
+  spectui servers
+  spectui servers --quick                  without asking the servers themselves
+  spectui servers ngram --log              the end of a managed server's log
+  spectui servers ngram --log --follow     and what is added to it, until Ctrl-C
+"""
+_LINE = 2000
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help="only this one, by name or URL")
+    parser.add_argument("--quick", action="store_true", help="do not ask the servers who uses them")
+    parser.add_argument("--log", action="store_true", help="the end of the log of NAME")
+    parser.add_argument("--lines", type=options.positive, default=40, metavar="N", help="how many lines of it (40)")
+    parser.add_argument("--follow", action="store_true", help="go on with what is added to it")
     options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from spectui.hosts import discover, records, servers
+    if args.log or args.follow:
+        return _log(args)
+    rows = _rows(quick=args.quick)
+    if args.name is not None:
+        rows = [row for row in rows if args.name in (row["name"], row["url"], row["url"].removeprefix("http://"))]
+        if not rows:
+            raise Failure(f"no server named {args.name!r} on this node. All: spectui servers", EXIT_USAGE)
+    if args.json:
+        print(json.dumps({"servers": rows}))
+        return 0
+    if not rows:
+        print("no SGLang server runs on this node. Start one: spectui launch PROFILE, or try: spectui demo")
+        return 0
+    print(
+        shown.table(
+            ("name", "url", "algorithm", "model", "GPUs", "requests", "pid", "user", "state"),
+            [
+                (
+                    row["name"] or "–",
+                    row["url"],
+                    row.get("algorithm", ""),
+                    row.get("model", ""),
+                    ",".join(str(gpu) for gpu in row.get("gpus", ())) or "–",
+                    row.get("requests", ""),
+                    row["pid"] or "–",
+                    row.get("user", ""),
+                    _state(row),
+                )
+                for row in rows
+            ],
+        )
+    )
+    if args.name is not None:
+        for row in rows:
+            if row.get("in_force"):
+                settings = [(key, "–" if value is None else value) for key, value in row["in_force"].items()]
+                print("\n" + shown.table(("in force", ""), settings))
+    return 0
 
-    found = discover.find()
+
+def _rows(*, quick: bool) -> list[dict[str, Any]]:
+    from spectui.hosts import discover, records, servers
+    from spectui.hosts.gpus import read_once
+
+    found = discover.find(read_once(0.4).readings)
+    asked = {} if quick else _ask(found)
     rows: list[dict[str, Any]] = []
     for server in found:
         settings = server.settings
+        told = asked.get(server.url)
+        gpus = server.gpus or (server.visible.indices if server.visible and not server.simulated else ())
         rows.append(
             {
                 "name": server.record.name if server.record else "",
@@ -30,39 +90,71 @@ def run(args: argparse.Namespace) -> int:
                 "simulated": server.simulated,
                 "leftover": server.leftover,
                 "listening": server.listening,
-                "algorithm": str(settings.get("speculative-algorithm", "none")),
+                "algorithm": (told.algorithm if told else "") or str(settings.get("speculative-algorithm", "none")),
                 "model": str(settings.get("model-path") or settings.get("model") or ""),
-                "gpus": list(server.gpus),
+                "version": told.version if told else "",
+                "gpus": list(gpus),
+                "requests": told.text if told else "",
+                "busy": told.busy if told else None,
+                "in_force": told.settings if told else {},
                 "supervised": server.supervised.sentence if server.supervised else "",
             }
         )
     seen = {server.record.name for server in found if server.record}
     for record in servers.records():
         if record.name not in seen and not records.alive(record):
-            rows.append({"name": record.name, "url": record.url, "pid": None, "managed": True, "ended": True})
+            row = {"name": record.name, "url": record.url, "pid": None, "managed": True, "ended": True}
+            rows.append({**row, "log": record.log_path})
+    return rows
+
+
+def _ask(found: list[Any]) -> dict[str, Any]:
+    """What each server that listens says of its requests; those that a run of ours measures are named so."""
+    from dataclasses import replace
+
+    from spectui.hosts import traffic
+    from spectui.session import hot
+    from spectui.store import secrets
+
+    ours = hot.measured_by()
+    keys: dict[str, str] = {}
+    for server in found:
+        reference = server.record.key if server.record else None
+        try:
+            if reference:
+                keys[server.url] = secrets.reveal(reference)
+        except secrets.SecretError:
+            continue  # asked without, and the answer will say so
+    urls = [server.url for server in found if not server.leftover and server.listening is not False]
+    told = traffic.look_all(urls, keys=keys, quiet=ours)
+    for url, run in ours.items():
+        if url in told:
+            told[url] = replace(told[url], why=told[url].why or f"measured by run {run}")
+    return told
+
+
+def _log(args: argparse.Namespace) -> int:
+    from spectui.core.safe import safe_text
+    from spectui.hosts import serverlog, servers
+
+    if args.name is None:
+        raise Failure("--log needs the NAME of a managed server (spectui servers lists them)", EXIT_USAGE)
+    record = servers.find_record(args.name)
+    if record is None:
+        known = ", ".join(r.name for r in servers.records()) or "none"
+        raise Failure(f"spectui has started no server named {args.name!r}; started: {known}", EXIT_USAGE)
+    lines = serverlog.last_lines(record.log_path, args.lines)
     if args.json:
-        print(json.dumps({"servers": rows}))
+        print(json.dumps({"name": record.name, "log": record.log_path, "lines": lines}))
         return 0
-    if not rows:
-        print("no SGLang server runs on this node. Start one: spectui launch PROFILE, or try: spectui demo")
-        return 0
-    print(
-        shown.table(
-            ("name", "url", "algorithm", "model", "pid", "user", "state"),
-            [
-                (
-                    row["name"] or "–",
-                    row["url"],
-                    row.get("algorithm", ""),
-                    row.get("model", ""),
-                    row["pid"] or "–",
-                    row.get("user", ""),
-                    _state(row),
-                )
-                for row in rows
-            ],
-        )
-    )
+    for line in lines:
+        print(safe_text(line, _LINE))
+    if args.follow:
+        tail = serverlog.LogTail(record.log_path, at_end=True)
+        while servers.alive(record):
+            for line in tail.read().text.splitlines():
+                print(safe_text(line, _LINE), flush=True)
+            time.sleep(0.3)
     return 0
 
 

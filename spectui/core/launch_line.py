@@ -18,11 +18,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spectui.core.profile import Profile
+from spectui.core.profile import Profile, SpeculativePart
 from spectui.core.settings import Value
 
 DEFAULT_COMMAND = ("python3", "-m", "sglang.launch_server")
@@ -99,19 +99,26 @@ def arrange(
     for key, value in (more or {}).items():
         if key not in have:
             put(key, flags.get(key, flag_of(key)), value)
-    speculative = profile.speculative
-    if speculative.algorithm != "none":
-        put("algorithm", "--speculative-algorithm", speculative.algorithm)
-        for key, value in speculative.knobs.items():
-            if value is None:
-                continue
-            if knobs is not None and key not in knobs:
-                left.append((key, f"is no knob of {speculative.algorithm}"))
-            elif key in flags:
-                put(key, flags[key], value)
-            else:
-                left.append((key, "this version of SGLang has no such flag"))
+    for name, flag, text in _speculative(profile.speculative, flags, knobs, left):
+        put(name, flag, text)
     return Arguments(tuple(words), tuple(left))
+
+
+def _speculative(
+    part: SpeculativePart, flags: Mapping[str, str], knobs: Collection[str] | None, left: list[tuple[str, str]]
+) -> Iterator[tuple[str, str, Value]]:
+    if part.algorithm == "none":
+        return
+    yield "algorithm", "--speculative-algorithm", part.algorithm
+    for key, value in part.knobs.items():
+        if value is None:
+            continue
+        if knobs is not None and key not in knobs:
+            left.append((key, f"is no knob of {part.algorithm}"))
+        elif key in flags:
+            yield key, flags[key], value
+        else:
+            left.append((key, "this version of SGLang has no such flag"))
 
 
 def launch_arguments(profile: Profile, flags: Mapping[str, str], **options: Any) -> list[str]:

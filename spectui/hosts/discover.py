@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from spectui.core.gpu import GpuReading
-from spectui.core.redact import HIDDEN, hide_argv, is_secret
+from spectui.core.redact import HIDDEN, hide_argv, is_secret, looks_secret
 from spectui.hosts.gpu_facts import gpus_of
 from spectui.hosts.records import ServerRecord, read_all
 from spectui.hosts.supervision import Supervision, supervision
@@ -77,7 +77,8 @@ class Template:
     argv: tuple[str, ...]
     """Keys replaced by references where one is known, else left out."""
     env: dict[str, str] = field(default_factory=dict)
-    """Keys are not copied: ``env:NAME`` stands where one was, to be taken from spectui's own environment."""
+    """Keys are not copied: ``env:NAME`` stands where one was, to be taken from spectui's own environment, where that
+    has it."""
     cwd: str | None = None
     user: str = ""
     missing: tuple[str, ...] = ()
@@ -175,16 +176,19 @@ def template_of(server: FoundServer) -> Template:
     """What a relaunch of this server would start from; read now, from the running process."""
     missing = []
     env: dict[str, str] = {}
+    if len(server.argv) == 1 and " " in server.argv[0]:
+        missing.append("its command line was rewritten by the program: quotes in it are lost")
     argv: tuple[str, ...] = server.argv
     try:
         process = psutil.Process(server.pid)
         if abs(process.create_time() - server.start_time) > 1.0:
             return Template(argv, {}, server.cwd, server.user, ("it has ended since it was found",))
         for name, value in process.environ().items():
-            if is_secret(name, value):
-                env[name] = f"env:{name}"
-                if name not in os.environ:
-                    missing.append(f"{name} is set there and not here: it is not copied")
+            if is_secret(name, value) or looks_secret(value):
+                if os.environ.get(name):
+                    env[name] = f"env:{name}"
+                else:
+                    missing.append(f"{name} holds a secret there and is not set here: it is not copied")
             else:
                 env[name] = value
     except (psutil.Error, OSError):

@@ -109,6 +109,14 @@ def row(process: psutil.Process) -> ProcessRow | None:
         return None
 
 
+def uid_of(pid: int) -> int | None:
+    """Whose process it is, by number; None when it is gone."""
+    try:
+        return int(psutil.Process(pid).uids().real)
+    except psutil.Error:
+        return None
+
+
 def marker(pid: int) -> str | None:
     try:
         environ = (_PROC / str(pid) / "environ").read_bytes()

@@ -24,9 +24,11 @@ class NewText:
 class LogTail:
     """Reads what was added since the last call. A file that became shorter is read from its start."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, at_end: bool = False) -> None:
         self._path = Path(path)
         self._offset = 0
+        if at_end and self._path.exists():
+            self._offset = self._path.stat().st_size
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def read(self) -> NewText:

@@ -34,6 +34,7 @@ __all__ = [
     "ServerWatch",
     "StopOutcome",
     "alive",
+    "check",
     "child_environment",
     "find_record",
     "launch",
@@ -43,6 +44,9 @@ __all__ = [
 ]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names for a list of exceptions, not an address
+
+_SET_IT = "Set it, or change the reference in the profile."
+_CHECK_PROGRAM = "Check the interpreter or the command of the profile."
 
 
 class LaunchError(Exception):
@@ -74,6 +78,24 @@ class LaunchPlan:
     derived_ports: tuple[int, ...] = ()
     key: str | None = None
     admin_key: str | None = None
+    inherit: bool = True
+    """Its environment is spectui's own with ``env`` over it; False: ``env`` is all of it."""
+
+
+def check(plan: LaunchPlan) -> None:
+    """What would keep this from starting, found before another server is ended for it. Raises :class:`LaunchError`."""
+    where = f"server {plan.name}"
+    try:
+        with_keys(plan.argv, resolve)
+        env = child_environment(plan, os.environ)
+    except SecretError as error:
+        raise LaunchError(str(error), where, _SET_IT) from error
+    if plan.cwd is not None and not Path(plan.cwd).is_dir():
+        raise LaunchError(f"the working folder {plan.cwd} does not exist", where, "Change cwd in the profile.")
+    program = plan.argv[0] if plan.argv else ""
+    place = str(Path(plan.cwd or ".", program)) if "/" in program else program
+    if shutil.which(place, path=env.get("PATH")) is None:
+        raise LaunchError(f"{program or '(empty command)'}: no such program", where, _CHECK_PROGRAM)
 
 
 def launch(plan: LaunchPlan, *, folder: Path | None = None, panel: GpuPanel | None = None) -> ServerRecord:
@@ -90,7 +112,7 @@ def launch(plan: LaunchPlan, *, folder: Path | None = None, panel: GpuPanel | No
         marker = uuid.uuid4().hex
         env = child_environment(plan, os.environ) | {MARKER: marker}
     except SecretError as error:
-        raise LaunchError(str(error), where, "Set it, or change the reference in the profile.") from error
+        raise LaunchError(str(error), where, _SET_IT) from error
     if panel is None:
         panel = read_once(0.8)
     before = {r.uuid: r.memory_used for r in panel.readings if r.memory_used is not None}
@@ -156,7 +178,7 @@ def child_environment(plan: LaunchPlan, inherited: Mapping[str, str]) -> dict[st
 
     Raises :class:`SecretError`.
     """
-    env = dict(inherited) | _gpu_environment(plan)
+    env = (dict(inherited) if plan.inherit else {}) | _gpu_environment(plan)
     env |= {name: resolve(value, inherited) for name, value in plan.env.items()}
     for name in ("no_proxy", "NO_PROXY"):
         have = [w for w in env.get(name, "").split(",") if w.strip()]
@@ -219,9 +241,7 @@ def _start(argv: Sequence[str], env: Mapping[str, str], plan: LaunchPlan, where:
         }
         reason = reasons.get(type(error))
         first = plan.argv[0] if plan.argv else "(empty command)"
-        raise LaunchError(
-            f"{first}: {reason or error}", where, "Check the interpreter or the command of the profile."
-        ) from error
+        raise LaunchError(f"{first}: {reason or error}", where, _CHECK_PROGRAM) from error
     finally:
         os.close(descriptor)
 

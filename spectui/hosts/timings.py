@@ -50,6 +50,12 @@ def last_time(record: ServerRecord, folder: Path | None = None) -> dict[str, flo
     return known.get(command_key(record.argv)) or known.get(f"profile:{record.profile}") or {}
 
 
+def whole_start_s(profile: str, folder: Path | None = None) -> float | None:
+    """Seconds that the last start from this profile took on this node; None where there was none."""
+    phases = _read(folder).get(f"profile:{profile}")
+    return sum(phases.values()) if phases else None
+
+
 def left_s(before: Mapping[str, float], done: Sequence[str], current: str | None, current_s: float) -> float | None:
     """Seconds to *ready* by the last time's phases; None without one. Never below 0."""
     if not before:

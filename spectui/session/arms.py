@@ -84,7 +84,7 @@ def arm_spec(
     Raises :class:`SessionError` where a key's reference leads nowhere.
     """
     assert target.url is not None, "a live arm has a URL"
-    record = _managed(target.url)
+    record = managed(target.url)
     for reference in (key, admin_key):
         if reference is not None:
             resolve_key(reference)
@@ -99,7 +99,8 @@ def arm_spec(
     )
 
 
-def _managed(url: str) -> ServerRecord | None:
+def managed(url: str) -> ServerRecord | None:
+    """The record of the running server that spectui started at this address."""
     from spectui.hosts import records, servers
 
     return next((r for r in servers.records() if r.url == url and records.alive(r)), None)

@@ -88,6 +88,8 @@ def limits_of(profile: Profile, in_force: Mapping[str, Any], name: str) -> Limit
         value = in_force.get(key)
         if value is None or isinstance(value, (list, tuple)):  # a list of graph sizes follows from the largest
             continue
+        if key == "cuda_graph_max_bs_decode" and "cuda_graph_max_bs" in args:
+            continue  # the same limit under the name of newer releases
         if own.get(key) is None:
             args[key] = value
         elif own[key] != value:

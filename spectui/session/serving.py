@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,11 @@ def version_of(profile: Profile) -> str | None:
     if args.get("sglang_version"):  # only the simulated server has such an argument
         return str(args["sglang_version"])
     head = command_of(profile)
-    return None if is_simulated(head) else interpreter.version_of(head, _environment(profile), profile.server.cwd)
+    if is_simulated(head):
+        from spectui.engines.sim import dialect
+
+        return dialect.DEFAULT
+    return interpreter.version_of(head, _environment(profile), profile.server.cwd)
 
 
 def prepare(
@@ -79,11 +83,13 @@ def prepare(
     name: str | None = None,
     like: Profile | preflight.Limits | None = None,
     all_flags: bool = False,
+    freed: Collection[int] = (),
 ) -> Prepared:
     """Raises :class:`SessionError` where the plan is refused, draft and target do not fit, or the ports collide.
 
     ``like``: for a baseline, the speculative profile (or the limits in force on its server) that it will be held
-    against. ``all_flags``: pass also what the target's ``--help`` does not list.
+    against. ``all_flags``: pass also what the target's ``--help`` does not list. ``freed``: ports of the server that it
+    takes the place of, which will be free by then.
     """
     version = version or version_of(profile)
     plan = plan_for(profile, version)
@@ -97,7 +103,7 @@ def prepare(
     limits = like or preflight.Limits({})
     wanted = port or profile.server.port or ports.free_port(30000)
     head = _head(profile, wanted, name)
-    use = _ports(profile, name or profile.name, wanted, elsewhere=kind_of(head) == "ssh")
+    use = _ports(profile, name or profile.name, wanted, freed, elsewhere=kind_of(head) == "ssh")
     contract = contract_for(version or NEWEST)
     # Without incremental streaming an event repeats all the text before it: 167 MB for 6,000 tokens.
     more = {**limits.args, "nccl_port": use.nccl_port, "incremental_streaming": True}
@@ -188,16 +194,25 @@ def port_ask(profile: Profile, name: str, port: int) -> ports.PortAsk:
     )
 
 
-def _ports(profile: Profile, name: str, port: int, *, elsewhere: bool) -> ports.PortUse:
+def _ports(profile: Profile, name: str, port: int, freed: Collection[int], *, elsewhere: bool) -> ports.PortUse:
     ask = port_ask(profile, name, port)
     if elsewhere:  # the ports are another node's, and nothing is known of them
         ported = ports.plan([ask], busy={}, free=lambda _port: True)
     else:
-        ported = ports.plan([ask], others=[_use(record) for record in servers.records() if alive(record)])
+        busy = {number: holder.text for number, holder in ports.listening().items() if number not in freed}
+        others = [_use(record) for record in servers.records() if alive(record) and record.port not in freed]
+        ported = ports.plan(
+            [ask], busy=busy, others=others, free=lambda number: number in freed or ports.is_free(number)
+        )
     if not ported.ok:
         near = "; ".join(use.text for use in ported.proposal)
         raise SessionError(f"{'; '.join(ported.conflicts)}. Free instead: {near}")
     return ported.uses[0]
+
+
+def ports_of(record: ServerRecord) -> tuple[int, ...]:
+    """All ports of a managed server, to be given as ``freed`` when another takes its place."""
+    return _use(record).all
 
 
 def _use(record: ServerRecord) -> ports.PortUse:
@@ -297,6 +312,10 @@ def relaunch(prepared: Prepared, old: str, say: Callable[[str], None] = lambda _
 
     Raises :class:`SessionError`, naming who holds what, where they do not come back: nothing is launched then.
     """
+    try:
+        servers.check(prepared.launch)
+    except servers.LaunchError as error:
+        raise SessionError(f"{error} {old} was not touched") from error
     outcome = stop(old, say)
     if not outcome.clear:
         held = "; ".join(outcome.holders)

@@ -1,0 +1,85 @@
+"""Whether someone is sending requests to a server now, and the settings it tells: asked quickly, of many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+LIMIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    running: int | None = None
+    waiting: int | None = None
+    why: str = ""
+    """Why it is not known; empty where it is."""
+    algorithm: str = ""
+    version: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Speculative settings in force, by neutral name; empty where the server did not tell."""
+
+    @property
+    def busy(self) -> bool | None:
+        """None: not known."""
+        if self.running is None:
+            return None
+        return bool(self.running or self.waiting)
+
+    @property
+    def text(self) -> str:
+        if self.running is None:
+            return f"requests not known ({self.why})" if self.why else "requests not known"
+        waiting = f", {self.waiting} waiting" if self.waiting else ""
+        return f"{self.running} running{waiting}" if self.busy else "idle"
+
+
+def look(url: str, *, key: str | None = None, settings: bool = True, limit_s: float = LIMIT_S) -> Traffic:
+    """Asks one server: its metrics, else its load; with ``settings`` also what is in force. Never raises for a server.
+
+    ``key``: the key itself. Nothing is generated: a health call would be a request of our own.
+    """
+    from spectui.engines.sglang.client import SglangClient
+    from spectui.engines.sglang.errors import EngineError
+    from spectui.engines.sglang.metrics import MetricsUnavailable
+
+    running = waiting = None
+    why = algorithm = version = ""
+    in_force: dict[str, Any] = {}
+    try:
+        with SglangClient(url, key=key, timeout=limit_s) as client:
+            reading = client.metrics()
+            if not isinstance(reading, MetricsUnavailable):
+                running, waiting = reading.running, reading.queued
+            elif reading.kind == "down":
+                return Traffic(why="it does not answer")
+            else:
+                why = reading.reason
+            if running is None and (loads := client.loads()) is not None:
+                known = [load for load in loads if load.running is not None]
+                if known:
+                    running = sum(load.running or 0 for load in known)
+                    waiting = sum(load.waiting or 0 for load in known)
+            if settings:
+                info = client.info()
+                algorithm, version, in_force = info.algorithm, info.version, dict(info.settings)
+    except EngineError as error:
+        why = why or error.what
+    return Traffic(running, waiting, "" if running is not None else why, algorithm, version, in_force)
+
+
+def look_all(
+    urls: Iterable[str], *, keys: Mapping[str, str] | None = None, quiet: Iterable[str] = (), limit_s: float = LIMIT_S
+) -> dict[str, Traffic]:
+    """:func:`look` at each, side by side. ``quiet``: those being measured, whose settings are not asked for."""
+    asked, unasked = list(dict.fromkeys(urls)), set(quiet)
+    if not asked:
+        return {}
+
+    def one(url: str) -> Traffic:
+        return look(url, key=(keys or {}).get(url), settings=url not in unasked, limit_s=limit_s)
+
+    with ThreadPoolExecutor(max_workers=min(16, len(asked))) as pool:
+        return dict(zip(asked, pool.map(one, asked), strict=True))
