@@ -46,11 +46,8 @@ def held(subject: Subject, name: str) -> tuple[Held | None, str]:
     if entry is None:
         return None, why
     concurrency = subject.measured.concurrency if subject.measured is not None else 1
-    known = {
-        str(row.get("pass")): kept
-        for row in results_of(entry)
-        if row.get("concurrency") == concurrency and (kept := stored_figure(row, name)) is not None
-    }
+    rows = [row for row in results_of(entry) if row.get("concurrency") == concurrency]
+    known = {str(row.get("pass")): kept for row in rows if (kept := stored_figure(row, name)) is not None}
     if not known:
         return None, f"the profile holds no {name.replace('_', ' ')} at concurrency {concurrency} with an interval"
     if not subject.stateful:
@@ -61,11 +58,20 @@ def held(subject: Subject, name: str) -> tuple[Held | None, str]:
     if subject.store_empty:
         if "cold" not in known:
             return None, "after a restart the store is empty and the profile holds no cold result; feed it with --feed"
-        return Held(known["cold"], "cold"), ""
+        first = next((row for row in rows if row.get("pass") == "cold"), {})
+        return Held(_first(subject, first, name) or known["cold"], "cold"), ""
     if len(known) < 2:
         has = "has already learned" if subject.store_empty is False else "may have learned"
         return None, f"the store {has} from others, which is neither cold nor fed; feed it with --feed"
     return Held(known["cold"], "cold", known["warm"]), ""
+
+
+def _first(subject: Subject, row: Mapping[str, Any], name: str) -> Figure | None:
+    """Of the first prompts only, where that is what was measured: a store fills while a cold pass goes on."""
+    count = row.get("first")
+    if subject.measured is None or count != len(subject.measured.good):
+        return None
+    return stored_figure({name: row.get(f"{name}_first"), "requests": count}, name)
 
 
 def compare(subject: Subject, name: str, unit: str) -> tuple[Finding | None, Agreement | None, Held | None]:

@@ -68,6 +68,8 @@ class Subject:
     stored_answers: Sequence[Row] = ()
     history: Sequence[Mapping[str, Any]] = ()
     """Earlier checks of this server and profile, the oldest first."""
+    now: float = 0.0
+    """Epoch seconds at which the check began."""
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -1,0 +1,353 @@
+"""What a run proved about a setting, as a profile keeps it: ``[[evidence]]`` with settings, place and intervals.
+
+Schema of an entry: ``date`` (ISO, UTC), ``run``, ``spectui``, ``sglang``, ``simulated`` (only when true),
+``algorithm``, ``settings_asked``, ``settings_in_force``, ``server``, ``model`` and ``draft`` (path, revision,
+config_hash), ``gpus`` (names), ``driver``, ``token_capacity``, ``marks``, ``workload`` (name, hash, max_tokens,
+temperature, seed, thinking, requests), ``result`` (a table each concurrency and pass; figures are
+``[value, low, high]`` at 95 %), ``prediction`` (what was predicted and measured), ``greedy`` (a few answers).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from spectui import __version__, algorithms
+from spectui.checks._intervals import FIGURES, figure
+from spectui.core.evidence import is_stateful
+from spectui.core.passes import PassResult
+from spectui.core.plan import SERVER_KEYS
+from spectui.core.profile import Profile, ServerPart, SpeculativePart
+from spectui.core.redact import is_secret_name, looks_secret, redact
+from spectui.core.result import RunResult
+from spectui.core.rows import Row
+from spectui.engines.sglang.address import read_key
+from spectui.engines.sglang.client import SglangClient
+from spectui.session import SessionError, running
+from spectui.store import journal, profiles
+
+FIRST = 8
+"""A check sends this many prompts: what the first ones gave from an empty store is kept apart."""
+ANSWERS, ANSWER_SIGNS = 4, 200
+_ENVIRONMENT = re.compile(r"^(SGLANG_|SGL_|CUDA_|NCCL_|FLASHINFER_|TRITON_|TORCH_|PYTORCH_|HF_|OMP_)")
+_NEVER = {"CUDA_VISIBLE_DEVICES"}
+_SERVER = (*(key for key in SERVER_KEYS if key not in ("model_path", "cuda_graph_bs")), "incremental_streaming")
+_ALWAYS = ("draft_model_path", "num_steps", "eagle_topk", "num_draft_tokens", "block_size")
+
+
+def entry_of(
+    result: RunResult,
+    arm: str,
+    run: str,
+    *,
+    answers: Sequence[Row] = (),
+    predictions: Sequence[Mapping[str, Any]] = (),
+    model_path: str | None = None,
+) -> dict[str, Any]:
+    """One ``[[evidence]]`` out of a folded run. Raises SessionError where the arm measured nothing."""
+    passes = [one for key, one in result.passes.items() if key[0] == arm and one.good]
+    if not passes:
+        raise SessionError(f"run {run} measured nothing with arm {arm}: {result.reason or 'no request ended well'}")
+    head, of_arm = result.head, result.arm(arm)
+    node = head.get("node") or {}
+    held = set(of_arm.get("gpus") or ())
+    gpus = [str(g.get("name")) for g in node.get("gpus") or () if not held or g.get("uuid") in held]
+    algorithm = algorithms.for_name(str(of_arm.get("algorithm") or "none"))
+    known = {knob.key for knob in algorithm.knobs}
+    settings = {k: v for k, v in _plain(of_arm.get("settings_in_force") or {}).items() if k in known}
+    told = _plain(of_arm.get("server") or {})
+    server = {key: told[key] for key in _SERVER if key in told}
+    entry: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(head.get("t") or time.time()))),
+        "run": run,
+        "spectui": str(head.get("spectui") or __version__),
+        "sglang": of_arm.get("version") or None,
+        "simulated": True if of_arm.get("simulated") else None,
+        "algorithm": of_arm.get("algorithm"),
+        "settings_asked": _plain(of_arm.get("settings_asked") or {}),
+        "settings_in_force": settings,
+        "server": server,
+        "model": model_facts(model_path or str(of_arm.get("model") or "")),
+        "draft": model_facts(str(settings["draft_model_path"])) if settings.get("draft_model_path") else None,
+        "gpus": gpus if not of_arm.get("simulated") else [],
+        "driver": node.get("driver"),
+        "token_capacity": told.get("max_total_num_tokens"),
+        "marks": sorted({str(mark.get("name")) for one in passes for mark in one.marks}),
+        "workload": _workload(head),
+        "result": [_result(one) for one in passes],
+        "prediction": [dict(row) for row in predictions],
+        "greedy": _greedy(head, answers, passes[0]),
+    }
+    return redact(entry)
+
+
+def _workload(head: Mapping[str, Any]) -> dict[str, Any]:
+    kept = head.get("workload") or {}
+    return {
+        "name": kept.get("name"),
+        "hash": kept.get("hash"),
+        "requests": head.get("requests"),
+        "max_tokens": head.get("max_tokens"),
+        "temperature": head.get("temperature"),
+        "seed": head.get("seed"),
+        "thinking": head.get("thinking"),
+        "ignore_eos": True if head.get("ignore_eos") else None,
+    }
+
+
+def _result(one: PassResult) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "concurrency": one.concurrency,
+        "pass": one.pass_name,
+        "requests": len(one.good),
+        "failed": one.failed,
+        "proposer_state": one.proposer_state.name,
+        "route": one.route,
+    }
+    for name in FIGURES:
+        found = figure(one.good, name, speculative=one.speculative)
+        if found is None:
+            continue
+        kept = found.as_list()
+        if name == "output_tokens_per_s" and one.output_tokens_per_s:
+            # The spread over prompts is that of single requests; several at a time share the wall clock.
+            share = one.output_tokens_per_s / found.value
+            kept = [round(x * share, 3) for x in (found.value, found.low, found.high)]
+        row[name] = kept
+    if one.ttft_ms:
+        row["ttft_ms_p50"], row["ttft_ms_p99"] = round(one.ttft_ms["p50"], 3), round(one.ttft_ms["p99"], 3)
+    if one.key[2] == "cold" and is_stateful(one.algorithm) and len(one.good) > FIRST:
+        first = [r for r in sorted(one.good, key=lambda r: r.index) if r.index < FIRST]
+        row["first"] = len(first)
+        for name in ("accept_length", "step_time_ms"):
+            found = figure(first, name, speculative=one.speculative)
+            if found is not None:
+                row[f"{name}_first"] = found.as_list()
+    return row
+
+
+def _greedy(head: Mapping[str, Any], answers: Sequence[Row], one: PassResult) -> list[dict[str, str]]:
+    if head.get("temperature") != 0:
+        return []
+    rows = [r for r in answers if r.get("pass_name") == one.pass_name and r.get("concurrency") == one.concurrency]
+    found = []
+    for row in rows:
+        text, prompt = row.get("text"), row.get("prompt_id")
+        if row.get("phase") in (None, "measure") and isinstance(text, str) and text.strip() and prompt:
+            short = text[:ANSWER_SIGNS]
+            if not looks_secret(short):
+                found.append({"prompt": str(prompt), "text": short})
+    return found[:ANSWERS]
+
+
+def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Scalars and lists of them: what TOML can hold and a person would read."""
+
+    def readable(value: object) -> bool:
+        if isinstance(value, list):
+            return 0 < len(value) <= 64 and all(isinstance(x, (int, str)) for x in value)
+        return isinstance(value, (str, int, float, bool)) and value != ""
+
+    return {str(key): value for key, value in table.items() if readable(value)}
+
+
+def model_facts(path: str) -> dict[str, str] | None:
+    """Path, revision (of a hub snapshot folder) and hash of ``config.json`` where it lies on this disk."""
+    if not path:
+        return None
+    facts = {"path": path}
+    folder = Path(path).expanduser()
+    try:
+        facts["config_hash"] = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()[:16]
+        found = re.search(r"/snapshots/([0-9a-f]{7,40})(?:/|$)", str(folder.resolve()))
+        if found:
+            facts["revision"] = found[1]
+    except (OSError, ValueError):
+        return facts
+    return facts
+
+
+def added(profile: Profile, entry: Mapping[str, Any]) -> Profile:
+    """The profile with this evidence; an entry of the same run and algorithm gives way to it."""
+    kept = [
+        old for old in profile.evidence if (old.get("run"), old.get("algorithm")) != (entry["run"], entry["algorithm"])
+    ]
+    return replace(profile, evidence=(*kept, entry))
+
+
+def fits(profile: Profile, entry: Mapping[str, Any]) -> str | None:
+    """Why this evidence is of another setting than the profile's; None when it is its own."""
+    from spectui.engines.sglang.info import algorithm_matches
+
+    asked, ran = profile.speculative.algorithm, str(entry.get("algorithm") or "none")
+    if not algorithm_matches(asked, None if ran == "none" else ran).ok:
+        return f"the profile asks for {asked}, the run measured {ran}"
+    in_force = entry.get("settings_in_force") or {}
+    for key in ("num_draft_tokens", "num_steps", "eagle_topk"):
+        wanted, had = profile.speculative.knobs.get(key), in_force.get(key)
+        if wanted is not None and had is not None and wanted != had and key == "num_draft_tokens":
+            topk = profile.speculative.knobs.get("eagle_topk")
+            if topk == 1:
+                continue  # the server made steps + 1 of it
+        if wanted is not None and had is not None and wanted != had:
+            return f"the profile asks for {key} {wanted}, the run measured {had}"
+    return None
+
+
+def from_run(folder: Path, arm: str | None, name: str, *, any_setting: bool = False) -> Profile:
+    """The profile ``name`` with a run's evidence; a new one from the run's head where there is none of that name.
+
+    Raises SessionError where the run is of another setting than the profile's (``any_setting`` allows it).
+    """
+    result = running.result_of(folder)
+    names = result.arms
+    if not names:
+        raise SessionError(f"run {folder.name} measured nothing: {result.reason or 'it has no finished request'}")
+    if arm is None and len(names) > 1:
+        raise SessionError(f"run {folder.name} has arms {' and '.join(names)}; name one as {folder.name}:{names[0]}", 2)
+    chosen = arm or names[0]
+    path = profiles.find(name)
+    profile = profiles.load(path) if path is not None else _of_head(result, chosen, name)
+    answers = [r for r in _answers(folder) if r.get("arm") in (None, chosen)]
+    entry = entry_of(result, chosen, folder.name, answers=answers, model_path=profile.server.model_path)
+    other = fits(profile, entry)
+    if other and not any_setting:
+        raise SessionError(f"{other}: this is no evidence for it. Give another name, or --any-setting", 1)
+    return added(profile, entry)
+
+
+def _answers(folder: Path) -> list[Row]:
+    path = folder / "answers.jsonl"
+    return list(journal.read(path)) if path.is_file() else []
+
+
+def _of_head(result: RunResult, arm: str, name: str) -> Profile:
+    """A profile of what a run's journal says of its server. The command line itself is not in a journal."""
+    head = result.arm(arm)
+    body = {**dict(head.get("server") or {}), "model_path": head.get("model")}
+    profile = profiles.from_server(
+        body, name, settings=head.get("settings_in_force"), algorithm=head.get("algorithm"), url=head.get("url")
+    )
+    workload = result.head.get("workload") or {}
+    profile = _without_defaults(profile)
+    kept = {"name": workload.get("name")} if workload.get("name") else {}
+    return _simulated(replace(profile, workload=kept)) if head.get("simulated") else replace(profile, workload=kept)
+
+
+_WATCHED = ("enable_metrics", "incremental_streaming_output")
+"""Arguments that change no result, and without which a relaunched server tells less."""
+
+
+def _without_defaults(profile: Profile) -> Profile:
+    """Without what the server would choose by itself: a profile says what somebody decided."""
+    algorithm = algorithms.for_name(profile.speculative.algorithm)
+    knobs = {}
+    for key, value in profile.speculative.knobs.items():
+        knob = algorithm.knob(key)
+        if key in _ALWAYS or knob is None or (value != knob.default and value not in ("auto", False)):
+            knobs[key] = value
+    server = profile.server
+    args = {
+        key: value
+        for key, value in server.arguments().items()
+        if key != "model_path"
+        and not (key in ("tp_size", "dp_size", "pp_size", "stream_interval", "page_size") and value == 1)
+        and not (key == "served_model_name" and value == server.model_path)
+    }
+    chosen = SpeculativePart(profile.speculative.algorithm, knobs, profile.speculative.plugin)
+    return replace(profile, server=replace(server, args=args), speculative=chosen)
+
+
+def _simulated(profile: Profile) -> Profile:
+    return replace(profile, server=replace(profile.server, command="{python} -m spectui sim {args}"))
+
+
+def from_url(url: str, name: str, *, key: str | None = None, admin_key: str | None = None) -> Profile:
+    """A profile of a running server: settings in force, and where it runs on this node, folder, GPUs, environment.
+
+    Raises EngineError where it cannot be asked. Keys become references.
+    """
+    with SglangClient(url, key=read_key(key), admin_key=read_key(admin_key)) as client:
+        info = client.probe()
+    if info.unreadable:
+        raise SessionError(f"{url}: its settings are {info.unreadable}; a profile cannot be made of them")
+    body = {**info.raw, "model_path": info.model_path}
+    profile = _without_defaults(
+        profiles.from_server(body, name, settings=info.settings, algorithm=info.algorithm, url=url)
+    )
+    part = _local(url, profile.server)
+    part = replace(part, args={**part.arguments(), **{k: info.raw[k] for k in _WATCHED if info.raw.get(k)}})
+    part = replace(part, args={k: v for k, v in part.arguments().items() if k != "model_path"})
+    if key:
+        part = replace(part, api_key=key)
+    if admin_key:
+        part = replace(part, admin_api_key=admin_key)
+    profile = replace(profile, server=part)
+    return _simulated(profile) if info.simulated else profile
+
+
+def _local(url: str, part: ServerPart) -> ServerPart:
+    from urllib.parse import urlsplit
+
+    from spectui.hosts import discover
+
+    where = urlsplit(url)
+    if where.hostname not in ("127.0.0.1", "localhost", "::1"):
+        return part
+    found = next((s for s in discover.find() if s.port == where.port and not s.leftover), None)
+    if found is None:
+        return part
+    template = discover.template_of(found)
+    env = {
+        name: value
+        for name, value in template.env.items()
+        if _ENVIRONMENT.match(name) and name not in _NEVER and not (is_secret_name(name) or looks_secret(value))
+    }
+    gpus = tuple(found.visible.indices) if found.visible is not None and found.visible.indices else None
+    return replace(part, cwd=template.cwd, env=env, gpus=gpus or part.gpus)
+
+
+def save(name: str, source: str, **options: Any) -> Profile:
+    """``profiles save NAME --from URL|RUN``: makes or completes the profile and writes it.
+
+    Options: key, admin_key, replace_existing, any_setting, notes. Raises SessionError, ProfileError, EngineError.
+    """
+    from spectui.session.comparing import split_run
+
+    target, arm = split_run(source)
+    notes = options.get("notes")
+    if target.run is not None:
+        profile = from_run(target.run, arm, name, any_setting=bool(options.get("any_setting")))
+        known = profile.path is not None
+    elif target.url is not None:
+        profile = from_url(target.url, name, key=options.get("key"), admin_key=options.get("admin_key"))
+        old = profiles.find(name)
+        known = old is not None
+        if old is not None:
+            if not options.get("replace_existing"):
+                raise SessionError(f"there is a profile {name} already ({old}): choose another name, or --replace", 1)
+            kept = profiles.load(old)
+            profile = replace(
+                profile,
+                evidence=kept.evidence,
+                notes=kept.notes,
+                workload=kept.workload,
+                path=kept.path,
+                digest=kept.digest,
+            )
+    else:
+        raise SessionError(f"{source} is a profile; give a URL, a server's name or a run", 2)
+    if notes:
+        profile = replace(profile, notes=notes)
+    return profiles.save(profile) if known else profiles.save(profile, _new_place(profile))
+
+
+def _new_place(profile: Profile) -> Path:
+    from spectui.store import locations
+
+    return locations.profiles_dir() / profiles.file_name(profile.name)
