@@ -9,7 +9,7 @@ Errors are standard errors of logarithms, so that they add where values are mult
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, hypot, log, sqrt
 from statistics import NormalDist
@@ -216,9 +216,20 @@ class StepTimeModel:
         points = [self._by_width(level, rows, width) for level, rows in sorted(levels.items())]
         found = _read(points, log(concurrency), f"{concurrency} at a time", "at a time", flat=False)
         why = list(found.why)
+        value = found.value + self._slower(algorithm, levels, concurrency)
         if other:
             why.append(f"step time of {algorithm} with other draft steps")
-        return StepTime(exp(found.value), sqrt(found.variance + other**2), bool(why), "; ".join(why), found.samples)
+        return StepTime(exp(value), sqrt(found.variance + other**2), bool(why), "; ".join(why), found.samples)
+
+    def _slower(self, algorithm: str, levels: Mapping[int, object], concurrency: int) -> float:
+        """Of an algorithm that ran at one concurrency only: a step grows with the batch as it does without speculation,
+        at the least. Logarithm of the factor."""
+        if algorithm == "none" or len(levels) != 1 or concurrency in levels:
+            return 0.0
+        there, here = self.baseline(concurrency), self.baseline(next(iter(levels)))
+        if there is None or here is None or there.extrapolated or here.extrapolated:
+            return 0.0
+        return log(there.ms / here.ms)
 
     def baseline(self, concurrency: int) -> StepTime | None:
         return self.at("none", 1, concurrency)

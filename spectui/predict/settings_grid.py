@@ -137,7 +137,8 @@ def build(
     arguments = dict(server or {})
     for algorithm in algorithms:
         knobs = combinations(algorithm, axes, base[1] if algorithm.name == base[0] else None)
-        facts: dict[str, Mapping[str, Value]] = {"model": {**(model or {}), **(drafts or {}).get(algorithm.name, {})}, "env": env or {}}
+        about = {**(model or {}), **(drafts or {}).get(algorithm.name, {})}
+        facts: dict[str, Mapping[str, Value]] = {"model": about, "env": env or {}}
         found = distinct(algorithm, knobs, arguments, version, **facts)
         names = _names(algorithm, knobs, set(axes.knobs))
         texts += [f"{algorithm.name}: {text}" for text in found.texts]

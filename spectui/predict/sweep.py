@@ -19,6 +19,9 @@ from spectui.core.stats import ratio_of_throughput
 from spectui.predict.breakeven import Prediction
 from spectui.predict.settings_grid import Setting, launch_groups
 
+LATEST = 0.8
+"""Share of the requests after which a run is no longer ended early: it is nearly done."""
+
 Cell = tuple[str, int]
 """(name of the setting, concurrency): what one run measures."""
 
@@ -81,7 +84,7 @@ class Clock:
     def text(self) -> str:
         """``11 settings, 4 restarts, 14 minutes, ends 16:40``"""
         minutes = round(self.seconds / 60)
-        lasts = f"{self.seconds:.0f} seconds" if self.seconds < 90 else f"{minutes} minutes"
+        lasts = _many(round(self.seconds), "second") if self.seconds < 90 else _many(minutes, "minute")
         end = datetime.fromtimestamp(self.ends)
         words = [_many(self.settings, "setting"), _many(self.restarts, "restart"), lasts, f"ends {end:%H:%M}"]
         return ", ".join(words) + (" (a guess: no such run on this node yet)" if self.guessed else "")
@@ -151,7 +154,7 @@ def plan(
     launches.sort(key=lambda entry: -entry[0])
     ordered = tuple(launch for _, launch in launches)
     total = costs.extra_s + sum(launch.seconds for launch in ordered)
-    restarts = sum(1 for launch in ordered if running not in launch.names)
+    restarts = sum(1 for rank, _ in launches if rank != float("inf"))
     many = len({name for launch in ordered for name in launch.names})
     return SweepPlan(ordered, skipped, Clock(many, restarts, total, now + total, costs.guessed and bool(ordered)))
 
@@ -268,7 +271,7 @@ class EarlyStop:
         """A measured request has ended. The reason to stop, or None."""
         self._records.append(record)
         n = len(self._records)
-        if n < self._next or n >= self._planned:
+        if n < self._next or n > LATEST * self._planned:
             return None
         self._next = n + max(1, self._planned // 8)
         mine = blocks_of(self._records, speculative=speculative, whole_blocks=False)

@@ -1,0 +1,123 @@
+"""The result of a sweep: the best setting at each concurrency with what ties with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import exp, hypot
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+from spectui.core.estimate import LEVEL
+from spectui.core.fairness import against_best
+from spectui.core.passes import PassResult
+from spectui.core.result import RunResult
+from spectui.core.stats import FASTER, NOT_FAIR
+from spectui.predict.breakeven import ratio_spread
+from spectui.predict.sweep import Cell, Measured
+from spectui.session import SessionError
+from spectui.session.comparing import ArmSource, compare_sources
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCell:
+    """A cell that was run: the pass that ranks it, with where it lies."""
+
+    setting: str
+    concurrency: int
+    folder: Path
+    result: RunResult
+    one: PassResult
+    stopped_early: bool = False
+
+    @property
+    def cell(self) -> Cell:
+        return self.setting, self.concurrency
+
+    def figures(self, noise: float) -> Measured | None:
+        """Tokens a second with an interval over its prompts and the node's noise between runs."""
+        speed = self.one.output_tokens_per_s
+        if speed is None:
+            return None
+        rows = self.one.good
+        found = ratio_spread([float(r.completion_tokens or 0) for r in rows], [r.end_s - r.start_s for r in rows])
+        error = hypot(found[1] if found else 0.5, noise)
+        reach = NormalDist().inv_cdf(0.5 + LEVEL / 2) * error
+        fair = not against_best(self.one) and not self.stopped_early
+        return Measured(speed, speed * exp(-reach), speed * exp(reach), error, fair)
+
+    def as_json(self, noise: float) -> dict[str, Any]:
+        figures = self.figures(noise)
+        one = self.one
+        return {
+            "tokens_per_s": one.output_tokens_per_s,
+            "interval": [figures.low, figures.high] if figures else None,
+            "accept_length": one.accept_length,
+            "step_time_ms": one.step_time_ms,
+            "requests": len(one.good),
+            "failed": one.failed,
+            "ttft_ms": one.ttft_ms,
+            "proposer_state": one.proposer_state.name,
+            "reservations": against_best(one),
+            "run": self.folder.name,
+            "pass": one.pass_name,
+        }
+
+
+def best(cells: Iterable[MeasuredCell], concurrency: Iterable[int], noise: float) -> list[dict[str, Any]]:
+    """One entry a concurrency: never one winner over all loads.
+
+    The best is the fastest of those whose trial was fair; it is held against each other one, prompt by prompt. What is
+    not shown to be slower ties with it. Settings whose verdict is withheld are listed with the reasons, and not ranked.
+    """
+    rows = list(cells)
+    return [_at(level, [c for c in rows if c.concurrency == level], noise) for level in concurrency]
+
+
+def _at(level: int, cells: list[MeasuredCell], noise: float) -> dict[str, Any]:
+    known = [(f, c) for c in cells if (f := c.figures(noise)) is not None]
+    entry: dict[str, Any] = {
+        "concurrency": level,
+        "setting": None,
+        "tokens_per_s": None,
+        "interval": None,
+        "tied_with": [],
+        "withheld": [
+            {"setting": c.setting, "tokens_per_s": f.tokens_per_s, "reasons": against_best(c.one)}
+            for f, c in known
+            if not f.fair and not c.stopped_early
+        ],
+        "against": [],
+    }
+    fair = sorted(((f, c) for f, c in known if f.fair), key=lambda pair: -pair[0].tokens_per_s)
+    if not fair:
+        return entry
+    figures, top = fair[0]
+    entry.update(
+        setting=top.setting,
+        tokens_per_s=figures.tokens_per_s,
+        interval=[figures.low, figures.high],
+        accept_length=top.one.accept_length,
+        run=top.folder.name,
+    )
+    for _, other in [pair for pair in known if pair[1] is not top and (pair[0].fair or pair[1].stopped_early)]:
+        said = _against(top, other)
+        entry["against"].append(said)
+        if said["verdict"] != FASTER and not other.stopped_early:
+            entry["tied_with"].append(other.setting)
+    return entry
+
+
+def _against(top: MeasuredCell, other: MeasuredCell) -> dict[str, Any]:
+    """The best over another: ratio, interval, verdict."""
+    try:
+        compared = compare_sources(_source(top), _source(other), top.one.pass_name)
+    except SessionError as error:
+        return {"setting": other.setting, "ratio": None, "interval": None, "verdict": NOT_FAIR, "reasons": [str(error)]}
+    row: Mapping[str, Any] = compared.rows[0].as_json()
+    return {"setting": other.setting, **{key: row[key] for key in ("ratio", "interval", "verdict", "reasons")}}
+
+
+def _source(cell: MeasuredCell) -> ArmSource:
+    return ArmSource(cell.result, cell.one.arm, cell.folder)

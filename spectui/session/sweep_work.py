@@ -1,0 +1,392 @@
+"""Carries out a sweep: starts each setting's server, measures it, stops it, and goes on whatever fails."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from spectui.core.result import RunResult, record_of
+from spectui.core.rows import Row
+from spectui.core.spec import RunSpec
+from spectui.hosts import servers
+from spectui.hosts.records import ServerRecord, alive
+from spectui.predict import tracking
+from spectui.predict.breakeven import Prediction
+from spectui.predict.settings_grid import HOT, Setting, launch_groups
+from spectui.predict.sweep import Cell, Costs, EarlyStop, Launch, Measured, SweepPlan
+from spectui.session import SessionError, arms, running, serving, sweep_best, sweep_sources
+from spectui.session.sweep_best import MeasuredCell
+from spectui.session.sweep_knowledge import FEED_RECORD_REQUESTS, Knowledge, start_keys
+from spectui.session.sweep_spec import Work
+from spectui.session.sweep_state import SweepState
+from spectui.store import journal
+
+PATIENCE_S = 30.0
+
+
+class Ended(Exception):
+    """The sweep was asked to end."""
+
+
+class Sweeper:
+    """One process's part of a sweep, from the state that its journal holds to the end or to an interruption."""
+
+    def __init__(self, work: Work, writer: journal.Writer, state: SweepState, *, stopped: Callable[[], bool]) -> None:
+        self.work = work
+        self.state = state
+        self._writer = writer
+        self._stopped = stopped
+        self._know = Knowledge(work)
+        self._settings = {s.name: s for s in work.settings}
+        self._measured: dict[Cell, MeasuredCell] = {}
+        self._record: ServerRecord | None = None
+        self._running: str | None = None
+        """Setting in force on the server in hand."""
+        self._spent: list[tuple[float, float]] = []
+        """(thought, taken) of the cells of this process, in seconds."""
+        self._predicted: dict[Cell, Prediction] = {}
+        self._costs = Costs()
+
+    # -- the whole
+
+    def run(self) -> str:
+        """Until nothing is left. Returns why it could not measure anything, or nothing. Raises :class:`Ended`."""
+        if not self.state.head:
+            self._head()
+        self._take_up()
+        try:
+            while True:
+                plan = self._plan()
+                if not plan.launches:
+                    break
+                self._heed()
+                self._launch(plan.launches[0])
+        finally:
+            self._stop_server()
+            self._say("best", best=sweep_best.best(self._measured.values(), self.work.options.concurrency, self._noise))
+        if not self._measured:
+            causes = list(dict.fromkeys(self.state.failed.values()))
+            return f"nothing could be measured: {causes[0]}" if causes else "no setting of this sweep can run"
+        return ""
+
+    def _head(self) -> None:
+        work, spec = self.work, self.work.spec
+        self._say(
+            "head",
+            schema=1,
+            sweep_id=spec.sweep_id,
+            folder=spec.folder,
+            profile=work.profile.name,
+            workload={"name": work.workload.name, "hash": work.workload.hash(work.options.seed or 0)},
+            concurrency=list(work.options.concurrency),
+            passes=list(work.options.passes),
+            requests=work.requests,
+            max_tokens=work.max_tokens,
+            texts=list(work.grid.texts),
+            settings=[setting_json(s) for s in work.grid.settings],
+        )
+
+    def _take_up(self) -> None:
+        """What an earlier process of this sweep left: servers and runners are ended, results are read back."""
+        for row in self.state.servers.values():
+            if row.get("state") == "stopped":
+                continue
+            for record in servers.records():
+                if record.id == row.get("id"):
+                    self._record = record
+                    self._stop_server()
+        running_now = self.state.current
+        if running_now.get("kind") == "cell" and running_now.get("folder"):
+            handle = running.handle_of(Path(running_now["folder"]))
+            if handle is not None:
+                running.stop(handle)
+        for (name, level), row in self.state.cells.items():
+            folder = Path(str(row.get("folder")))
+            try:
+                result = running.result_of(folder)
+            except (SessionError, OSError):
+                continue
+            self._know.learn(folder, result)
+            self._keep(name, level, folder, result, row.get("status") == "stopped early")
+        if self.state.fed_run:
+            self._take_fed(Path(self.state.fed_run))
+
+    def _plan(self) -> SweepPlan:
+        thought, taken = (sum(column) for column in zip(*self._spent, strict=True)) if self._spent else (0.0, 0.0)
+        self._know.pace = min(5.0, max(0.2, taken / thought)) if thought > 0 else 1.0
+        plan, predicted, missing, self._costs = self._know.plan(
+            time.time(),
+            measured=self._figures(),
+            failed=set(self.state.failed),
+            done=set(self.state.cells),
+            running=self._running,
+        )
+        self._predicted = predicted
+        self._say("plan", **plan_json(plan, predicted, missing))
+        return plan
+
+    def _figures(self) -> dict[Cell, Measured]:
+        found = {cell: one.figures(self._noise) for cell, one in self._measured.items()}
+        return {cell: figures for cell, figures in found.items() if figures is not None}
+
+    @property
+    def _noise(self) -> float:
+        return self._know.model().run_to_run
+
+    # -- one server
+
+    def _launch(self, launch: Launch) -> None:
+        """The first setting of a launch that has not run: on the server in hand where that can be changed to it."""
+        name, level = launch.cells[0]
+        setting = self._settings[name]
+        if self._hot_from(setting):
+            self._change(setting)
+        if self._running != name:
+            self._stop_server()
+            if not self._start(setting):
+                return
+        self._measure(setting, level)
+
+    def _hot_from(self, setting: Setting) -> bool:
+        """Whether the server in hand need not be started anew for it."""
+        current = self._settings.get(self._running or "")
+        return current is not None and current is not setting and len(launch_groups([current, setting])) == 1
+
+    def _start(self, setting: Setting) -> bool:
+        begun = time.monotonic()
+        server_name = f"sweep-{self.work.spec.sweep_id[-4:]}-{list(self._settings).index(setting.name) + 1}"
+        try:
+            prepared = serving.prepare(self.work.profile_for(setting), version=self.work.spec.version, name=server_name)
+            self._record = serving.launch(prepared)
+            self._server("starting", setting, log=self._record.log_path)
+            state = serving.wait_ready(self._record, self._phases(setting), cancelled=self._stopped, poll_s=0.1)
+        except SessionError as error:
+            self._fail(setting, str(error))
+            return False
+        except Exception as error:  # one setting must not end the sweep
+            self._fail(setting, f"a fault in spectui: {type(error).__name__}: {error}")
+            return False
+        self._heed()
+        if not state.ready:
+            self._fail(setting, f"{server_name} did not become ready")
+            return False
+        seconds = time.monotonic() - begun
+        for key in start_keys(self.work, setting.name, setting.algorithm):
+            tracking.note_start(key, round(seconds, 3))
+        self._running = setting.name
+        self._server("ready", setting, seconds=round(seconds, 3))
+        return True
+
+    def _phases(self, setting: Setting) -> Callable[[Any], None]:
+        last = ""
+
+        def say(state: Any) -> None:
+            nonlocal last
+            if state.phase != last:
+                last = state.phase
+                self._say("phase", setting=setting.name, phase=last, left_s=state.left_s)
+
+        return say
+
+    def _change(self, setting: Setting) -> None:
+        """While the server runs; where it refuses, a restart follows."""
+        from spectui.engines.sglang.client import SglangClient
+        from spectui.engines.sglang.errors import EngineError
+
+        assert self._record is not None
+        values = {key: setting.plan.in_force[key] for key in HOT if key in setting.plan.in_force}
+        keys = [self.work.profile.server.api_key, self.work.profile.server.admin_api_key]
+        key, admin = (None if ref is None else arms.resolve_key(ref) for ref in keys)
+        try:
+            with SglangClient(self._record.url, key=key, admin_key=admin) as client:
+                applied = client.set_internal_state(values).applied
+        except EngineError as error:
+            applied = None
+            self._say("note", text=f"{setting.name}: not changed while running ({error}); it is started anew")
+        if applied:
+            self._running = setting.name
+            self._server("ready", setting, hot=True)
+
+    def _stop_server(self) -> None:
+        record, self._record = self._record, None
+        was, self._running = self._running, None
+        if record is None:
+            return
+        with contextlib.suppress(SessionError):
+            serving.stop(record.name, leftovers=False)
+        state = "left" if alive(record) else "stopped"
+        self._say("server", id=record.id, name=record.name, setting=was, state=state)
+
+    def _server(self, state: str, setting: Setting, **more: Any) -> None:
+        assert self._record is not None
+        self._say(
+            "server", id=self._record.id, name=self._record.name, url=self._record.url, setting=setting.name,
+            state=state, **more,
+        )  # fmt: skip
+
+    def _fail(self, setting: Setting, cause: str) -> None:
+        self._stop_server()
+        self._heed()  # a start that we cut off ourselves is no failure of the setting
+        self._say("failed", setting=setting.name, cause=cause)
+
+    # -- one cell
+
+    def _measure(self, setting: Setting, level: int) -> None:
+        record = self._record
+        assert record is not None
+        begun = time.monotonic()
+        cell = (setting.name, level)
+        predicted = self._predicted.get(cell)
+        spec = self._spec(record, setting, (level,))
+        handle = running.start(spec)
+        self._say("cell", setting=setting.name, concurrency=level, state="begin", run=spec.run_id, folder=spec.folder)
+        stop = self._early(level)
+        speculative = setting.algorithm != "none"
+        why = ""
+        for row in self._follow(handle):
+            if stop is None or row.get("kind") != "request" or row.get("phase") != "measure":
+                continue
+            if row.get("pass_name") != self.work.ranking:
+                continue
+            done = record_of(row)
+            why = (stop.add(done, speculative=speculative) or "") if done is not None and done.ok else ""
+            if why:
+                running.stop(handle, PATIENCE_S)
+                break
+        result = running.result_of(handle.folder)
+        running.exit_code(handle, result)  # its process is done with
+        status, reason = ("stopped early", why) if why else ("measured", "")
+        if not why and (result.status != "complete" or self.work.ranking not in [p for _, _, p in result.passes]):
+            status, reason = "failed", result.reason or "the run ended without a reason"
+        taken = time.monotonic() - begun
+        self._spent.append((self._costs.run(cell) / max(self._know.pace, 1e-6), taken))
+        self._know.learn(handle.folder, result)
+        kept = None if status == "failed" else self._keep(setting.name, level, handle.folder, result, bool(why))
+        said = None if kept is None else kept.as_json(self._noise)
+        self._say(
+            "cell", setting=setting.name, concurrency=level, state="end", status=status, reason=reason,
+            run=spec.run_id, folder=str(handle.folder), measured=said,
+            predicted=None if predicted is None else {"setting": setting.name, **predicted.as_json()},
+            seconds=round(taken, 3),
+        )  # fmt: skip
+        if kept is not None and predicted is not None and status == "measured":
+            self._track(kept, predicted)
+        if not speculative and self._know.needs_feeding_text:
+            self._record_feeding(record, setting)
+
+    def _spec(self, record: ServerRecord, setting: Setting, levels: tuple[int, ...]) -> RunSpec:
+        profile = self.work.profile
+        target = arms.Target(record.name, url=record.url, server=record.name)
+        arm = arms.arm_spec(
+            "A", target, key=profile.server.api_key, admin_key=profile.server.admin_api_key, trusted=True
+        )
+        arm = replace(arm, label=setting.name, settings_asked=dict(setting.knobs))
+        return running.build_spec([arm], replace(self.work.options, concurrency=levels))
+
+    def _follow(self, handle: running.RunHandle) -> Iterator[Row]:
+        """Rows of the run. A stop of the sweep stops the run too, and is raised once its rows are read."""
+        follower = journal.Follower(handle.journal)
+        while True:
+            gone = not handle.alive()
+            yield from follower.new()
+            if gone:
+                return
+            if self._stopped():
+                running.stop(handle, PATIENCE_S)
+                raise Ended
+            time.sleep(0.05)
+
+    def _early(self, level: int) -> EarlyStop | None:
+        """Against the fastest fair one at this concurrency, which is then in no danger itself."""
+        if self.work.spec.keep_losers:
+            return None
+        rows = [(f.tokens_per_s, one) for cell, one in self._measured.items() if cell[1] == level
+                and (f := one.figures(self._noise)) is not None and f.fair]  # fmt: skip
+        if not rows:
+            return None
+        best = max(rows, key=lambda pair: pair[0])[1]
+        return EarlyStop(
+            best.one.good,
+            name=best.setting,
+            speculative=best.one.speculative,
+            planned=self.work.requests,
+            noise=self._noise,
+        )
+
+    def _keep(self, name: str, level: int, folder: Path, result: RunResult, early: bool) -> MeasuredCell | None:
+        one = next((p for (_, c, n), p in result.passes.items() if c == level and n == self.work.ranking), None)
+        if one is None or not one.good:
+            return None
+        self._measured[name, level] = MeasuredCell(name, level, folder, result, one, early)
+        return self._measured[name, level]
+
+    def _track(self, kept: MeasuredCell, predicted: Prediction) -> None:
+        if predicted.kind not in tracking.KINDS:
+            return
+        pairs = [
+            ("accept length", predicted.accept_length, kept.one.accept_length),
+            ("tokens a second", predicted.tokens_per_s, kept.one.output_tokens_per_s),
+        ]
+        for quantity, guess, found in pairs:
+            if found:
+                tracking.note(tracking.Miss(predicted.kind, quantity, guess, found, kept.setting, kept.folder.name))
+
+    def _record_feeding(self, record: ServerRecord, setting: Setting) -> None:
+        """The feeding prompts once through the server without speculation: their text is what NGRAM will know. Several
+        at a time, since only the text is wanted."""
+        spec = self._spec(record, setting, (4,))
+        spec = replace(spec, measuring=spec.feeding[:FEED_RECORD_REQUESTS], feeding=spec.feeding[:1], passes=("cold",))
+        handle = running.start(spec)
+        self._say(
+            "cell", setting=setting.name, concurrency=4, state="feeding text", run=spec.run_id, folder=spec.folder
+        )
+        for _ in self._follow(handle):
+            pass
+        self._take_fed(handle.folder)
+        self._say("recording", run=str(handle.folder))
+
+    def _take_fed(self, folder: Path) -> None:
+        with contextlib.suppress(OSError):
+            self._know.fed = tuple(sweep_sources.ids_of(folder, phase="measure"))
+
+    # -- rows
+
+    def _say(self, kind: str, **values: Any) -> None:
+        row: Row = {"t": round(time.time(), 3), "kind": kind, **values}
+        self._writer.write(row)
+        self.state.add(row)
+
+    def _heed(self) -> None:
+        if self._stopped():
+            raise Ended
+
+
+def setting_json(setting: Setting) -> dict[str, Any]:
+    in_force = {k: v for k, v in setting.plan.in_force.items() if not k.startswith("server.")}
+    return {
+        "name": setting.name,
+        "algorithm": setting.algorithm,
+        "knobs": dict(setting.knobs),
+        "in_force": in_force,
+        "width": setting.width,
+        "same_as": setting.same_as,
+        "refused": None if setting.same_as else setting.refused,
+        "warnings": [f.text for f in (*setting.plan.dangers, *setting.plan.warnings)],
+    }
+
+
+def plan_json(plan: SweepPlan, predicted: dict[Cell, Prediction], missing: dict[Cell, str]) -> dict[str, Any]:
+    return {
+        "launches": [
+            {"cells": [list(cell) for cell in launch.cells], "seconds": round(launch.seconds, 1)}
+            for launch in plan.launches
+        ],
+        "skipped": [[name, level, why] for (name, level), why in plan.skipped.items()],
+        "clock": {**asdict(plan.clock), "text": plan.clock.text},
+        "predicted": [{"setting": name, **one.as_json()} for (name, _), one in predicted.items()],
+        "missing": [[name, level, why] for (name, level), why in missing.items()],
+    }
