@@ -35,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
     from spectui.session.live import Live
 
     live = Live(options=demo.SCREEN)
-    with demo.started((("demo-a", "NGRAM"), ("demo-b", "EAGLE3")), startup_s=2.0, wait=False) as servers:
+    with demo.started(
+        (("demo-a", "NGRAM"), ("demo-b", "EAGLE3")), speed=demo.SCREEN_SPEED, startup_s=2.0, wait=False
+    ) as servers:
         code = screen.open_screen(args, (), live=live, opening=lambda live: _open(live, servers.names))
         sys.stdout.write("stopping the simulated servers …\n")
         sys.stdout.flush()
@@ -53,7 +55,10 @@ def _open(live: Live, names: list[str]) -> str:
         if any(arm.standing()[0] == "failed" for arm in live.arms.values()):
             return ""
         time.sleep(0.1)
-    return "" if live.closing else f"{live.compare()}: everything here is simulated; ? shows every key"
+    if live.closing:
+        return ""
+    live.compare()
+    return "everything here is simulated: A and B are measured in turn; ? shows every key"
 
 
 def _headless(args: argparse.Namespace) -> int:

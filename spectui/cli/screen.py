@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from spectui.cli.failure import EXIT_USAGE, Failure
 
@@ -14,7 +15,7 @@ def run(args: argparse.Namespace) -> int:
     return open_screen(args, tuple(args.urls))
 
 
-def open_screen(args: argparse.Namespace, targets: tuple[str, ...], **more: object) -> int:
+def open_screen(args: argparse.Namespace, targets: tuple[str, ...], **more: Any) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Failure(
             "the screen needs a terminal on standard input and output; in scripts use: spectui run, spectui compare, "

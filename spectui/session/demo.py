@@ -27,6 +27,8 @@ from spectui.store import profiles
 MODEL = "demo/Llama-3.1-8B-Instruct"
 DRAFT = "demo/EAGLE3-Llama-3.1-8B"
 HEADLESS_SPEED = 8.0
+SCREEN_SPEED = 0.25
+"""A quarter of the recorded pace of a small model is about that of a large one, and an eye can follow it."""
 HEADLESS = RunOptions(workload="json", passes=("cold", "warm"), requests=6, max_tokens=160, feed_limit=16)
 SCREEN = RunOptions(workload="json", passes=("warm",), requests=16, concurrency=(2,), max_tokens=320, feed_limit=24)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spectui.core.live import LiveFold
+from spectui.core.live import LiveArm, LiveFold
 from spectui.core.passes import PassResult
 from spectui.core.result import RunResult, fold
 from spectui.core.rows import Row
@@ -86,9 +86,12 @@ class Following:
         found = [p for key, p in self.result.passes.items() if self.letter(key[0]) == letter]
         return found[-1] if found else None
 
+    def arm(self, letter: str) -> LiveArm | None:
+        return next((a for name, a in self.fold.arms.items() if self.letter(name) == letter), None)
+
     def points(self, letter: str, what: str, now: float) -> tuple[Point, ...]:
         """The last two minutes of ``tok_s`` or ``accept``, a point a bucket, at its middle."""
-        arm = next((a for name, a in self.fold.arms.items() if self.letter(name) == letter), None)
+        arm = self.arm(letter)
         if arm is None:
             return ()
         series = arm.tok_s if what == "tok_s" else arm.accept

@@ -18,6 +18,7 @@ from spectui.hosts.gpus import GpuPanel, GpuSampler
 from spectui.session import SessionError, arms, changing, comparing, running, staging
 from spectui.session.arms import Target
 from spectui.session.changing import Changing
+from spectui.session.following import SPAN_S
 from spectui.session.live_arm import LiveArm
 from spectui.session.measuring import Measuring, feeding
 from spectui.session.predicting import Predictor
@@ -30,7 +31,7 @@ STARTING_EVERY_S = 0.5
 TROUBLED_EVERY_S = 2.0
 REFOLD_EVERY_S = 2.0
 GPU_EVERY_S = 0.5
-NOTICE_S = 12.0
+NOTICE_S = 6.0
 _TURN_S = 0.25
 
 
@@ -80,6 +81,7 @@ class Live:
         self._closing = threading.Event()
         self.changing = Changing(self._closing.is_set, clock)
         self._sampler = GpuSampler(0.5) if gpus else None
+        self._restarts: deque[tuple[float, str]] = deque(maxlen=20)
         self._gpu_at = self._refold_at = float("-inf")
         self._polled: dict[str, float] = {}
         self._poll_lock = threading.Lock()
@@ -297,6 +299,8 @@ class Live:
         staged = arm.staged
         said = self.changing.apply(arm)
         self._changed(arm)
+        if staged is not None and arm.live and staged.changes:
+            said = f"{said}, {staged.words}"
         if staged is not None and staged.prediction is not None and staged.prediction.accept_length is not None:
             self.measuring.predicted[arm.letter] = staged.prediction.accept_length
         return said
@@ -310,6 +314,7 @@ class Live:
         return said
 
     def _changed(self, arm: LiveArm) -> None:
+        self._restarts.append((self.clock(), f"{arm.letter} new"))
         self._polled.pop(arm.letter, None)
         self.measuring.forget(arm.letter)
 
@@ -318,7 +323,7 @@ class Live:
     def run(self, *, flush: str | None = None) -> str:
         """Measures the arm in focus."""
         self.measuring.begin([self.focused], self._options(flush))
-        return f"measuring {self.focused.letter}"
+        return ""
 
     def feed(self, *, flush: str | None = None) -> str:
         """Flushes, feeds until it is steady, measures: both arms where both were measured before."""
@@ -327,7 +332,7 @@ class Live:
         if {"A", "B"} <= self.measuring.figures.passes.keys() and other.ready:
             chosen = [self.arms[letter] for letter in LETTERS]
         self.measuring.begin(chosen, feeding(self._options(flush)))
-        return "feeding, then measuring " + " and ".join(arm.letter for arm in chosen)
+        return ""
 
     def compare(self, *, flush: str | None = None) -> str:
         """Both arms in turn; a live one against a stored run on its prompts; two stored runs at once."""
@@ -346,7 +351,7 @@ class Live:
         if a.url == b.url:
             raise SessionError("A and B are the same server: o chooses another, or compare with a stored run")
         self.measuring.begin([a, b], self._options(flush))
-        return "measuring A and B in turn"
+        return ""
 
     def flush_question(self, both: bool) -> str:
         return self.measuring.flush_question(list(self.arms.values()) if both else [self.focused])
@@ -400,6 +405,10 @@ class Live:
                 history.append(reading.utilization if reading.age_s < 5 and not reading.lost else None)
         if self.notice is not None and now > self.notice.until:
             self.notice = None
+
+    def marks(self, now: float) -> list[tuple[float, str]]:
+        """What was changed lately, for the charts."""
+        return [(t, word) for t, word in self._restarts if t > now - SPAN_S]
 
     def snapshot(self, now: float) -> Snapshot:
         """Everything that the home screen draws, at this moment."""

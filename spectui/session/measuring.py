@@ -18,6 +18,7 @@ from spectui.session.live_arm import LiveArm
 from spectui.session.running import RunHandle, RunOptions
 from spectui.session.view import StoreView
 
+KEPT_RUNS = 4
 FEED_MORE = 128
 """Feeding requests at most where the operator asks for a thorough feed."""
 
@@ -38,13 +39,18 @@ class Figures:
 class Measuring:
     def __init__(self, options: RunOptions) -> None:
         self.options = options
-        self.run: Following | None = None
+        self.runs: list[Following] = []
+        """The run that goes on or ended last, and those before it whose curves are still shown."""
         self.sources: dict[str, ArmSource] = {}
         self.figures = Figures({})
         self.predicted: dict[str, float] = {}
         """Letter -> accept length that was predicted for what now runs there."""
         self.stopping = False
         self._finished: Path | None = None
+
+    @property
+    def run(self) -> Following | None:
+        return self.runs[-1] if self.runs else None
 
     @property
     def active(self) -> bool:
@@ -99,7 +105,7 @@ class Measuring:
     def follow(self, run: Following) -> Following:
         run.pump()
         self.stopping = False
-        self.run = run
+        self.runs = [*self.runs, run][-KEPT_RUNS:]
         return run
 
     def attach(self, handle: RunHandle) -> Following:
@@ -189,12 +195,20 @@ class Measuring:
         source = self.sources.get(letter)
         return (source.folder if source is not None else None), self.figures.passes.get(letter)
 
-    def store_of(self, letter: str, now: float) -> StoreView:
-        """What the n-gram store of an arm knows, as far as it was seen."""
-        run = self.run
-        found = None
-        if run is not None:
-            found = next((a for name, a in run.fold.arms.items() if run.letter(name) == letter), None)
+    def with_arm(self, letter: str) -> Following | None:
+        """The latest run that measured this arm."""
+        return next((run for run in reversed(self.runs) if run.arm(letter) is not None), None)
+
+    def store_of(self, letter: str, now: float, started: float | None = None) -> StoreView:
+        """What the n-gram store of an arm knows, as far as it was seen. ``started``: when its server was launched."""
+        run = self.with_arm(letter)
+        found = run.arm(letter) if run is not None else None
+        seen = (found.last_t or 0.0) if found is not None else 0.0
+        if started is not None and started > seen:
+            age = max(0.0, now - started)
+            return StoreView(
+                "cold", 0.0, f"empty: nothing was measured since its start {age // 60:.0f}:{age % 60:02.0f} ago"
+            )
         if found is None or found.flushed_at is None:
             return StoreView("unknown", None, "no flush was seen yet: what it has learned is not known")
         tokens = found.tokens_since_flush

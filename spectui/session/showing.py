@@ -11,7 +11,7 @@ from spectui.core.metric import significant
 from spectui.hosts.gpu_facts import gpus_of
 from spectui.session import SessionError, staging, table
 from spectui.session.live_arm import LiveArm
-from spectui.session.view import ArmView, SettingView, Snapshot, Status
+from spectui.session.view import ArmView, SettingView, Snapshot, Status, StoreView
 
 if TYPE_CHECKING:
     from spectui.session.live import Live
@@ -23,8 +23,9 @@ def snapshot(live: Live, now: float) -> Snapshot:
     figures = measuring.figures
     view = run.view(now) if run is not None else None
     verdict, tone = verdict_of(live)
-    tok_s = {a: run.points(a, "tok_s", now) for a in live.arms} if run is not None else {}
-    accept = {a: run.points(a, "accept", now) for a in live.arms} if run is not None else {}
+    curves = {letter: found for letter in live.arms if (found := measuring.with_arm(letter)) is not None}
+    tok_s = {letter: found.points(letter, "tok_s", now) for letter, found in curves.items()}
+    accept = {letter: found.points(letter, "accept", now) for letter, found in curves.items()}
     active = view is not None and view.active
     break_even = {}
     if figures.comparison is not None:
@@ -41,7 +42,7 @@ def snapshot(live: Live, now: float) -> Snapshot:
         accept=accept,
         tok_s_now={a: current(live, a, "tok_s", active) for a in live.arms},
         accept_now={a: current(live, a, "accept", active) for a in live.arms},
-        marks=tuple(run.marks(now)) if run is not None else (),
+        marks=tuple(sorted([*live.marks(now), *(mark for one in measuring.runs for mark in one.marks(now))])),
         break_even=break_even,
         gpus=live.gpu_panel.readings,
         gpu_note=live.gpu_panel.state,
@@ -108,12 +109,16 @@ def arm_view(live: Live, arm: LiveArm, now: float) -> ArmView:
         else None,
         settings=settings_of(arm),
         model=model_words(arm),
-        store=live.measuring.store_of(arm.letter, now) if arm.live and is_stateful(algorithm) else None,
+        store=store_of(live, arm, now) if arm.live and is_stateful(algorithm) else None,
         stateless=stateless_words(arm, algorithm),
         idle=arm.idle.accept_length,
         staged=staged is not None,
         can_go_back=bool(arm.ready_before),
     )
+
+
+def store_of(live: Live, arm: LiveArm, now: float) -> StoreView:
+    return live.measuring.store_of(arm.letter, now, arm.record.when if arm.record is not None else None)
 
 
 def algorithm_words(arm: LiveArm, algorithm: str) -> str:
@@ -151,6 +156,24 @@ def settings_of(arm: LiveArm) -> tuple[SettingView, ...]:
         if same and after is not None and after.in_force != row.in_force:
             changed = staging.value_words(after.in_force)
         found.append(SettingView(row.key, row.title, staging.value_words(value), changed))
+    return joined_ranges(found)
+
+
+def joined_ranges(settings: list[SettingView]) -> tuple[SettingView, ...]:
+    """``breadth 1–10`` in place of a least and a largest breadth."""
+    found: list[SettingView] = []
+    by_key = {setting.key: setting for setting in settings}
+    for setting in settings:
+        low = by_key.get(setting.key.replace("max_", "min_")) if ".max_" in setting.key else None
+        high = by_key.get(setting.key.replace("min_", "max_")) if ".min_" in setting.key else None
+        if low is not None:
+            staged = None
+            if setting.staged is not None or low.staged is not None:
+                staged = f"{low.staged or low.value}–{setting.staged or setting.value}"
+            label = setting.label.rpartition(" ")[2]
+            found.append(SettingView(setting.key, label, f"{low.value}–{setting.value}", staged))
+        elif high is None:
+            found.append(setting)
     return tuple(found)
 
 
@@ -211,10 +234,8 @@ def stateless_words(arm: LiveArm, algorithm: str) -> str:
 
 def current(live: Live, letter: str, what: str, active: bool) -> str:
     """The present value beside a curve: of the last bucket while it is measured, else nothing."""
-    run = live.measuring.run
-    if run is None:
-        return ""
-    arm = next((a for name, a in run.fold.arms.items() if run.letter(name) == letter), None)
+    run = live.measuring.with_arm(letter)
+    arm = run.arm(letter) if run is not None else None
     if arm is None:
         return ""
     value = (arm.tok_s if what == "tok_s" else arm.accept).latest()

@@ -10,7 +10,7 @@ from spectui import algorithms
 from spectui.core.changes import Change, changes, needs_relaunch
 from spectui.core.plan import Plan, PlanRow
 from spectui.core.profile import Profile
-from spectui.core.settings import bracket_for, move
+from spectui.core.settings import Knob, bracket_for, move
 from spectui.session import SessionError, serving
 from spectui.session.view import Prediction
 
@@ -32,8 +32,10 @@ class Staged:
 
     @property
     def words(self) -> str:
-        """``draft tokens 8 → 12, trie depth 18 → 24``"""
-        return ", ".join(change_words(change) for change in self.changes) or "nothing changes"
+        """``draft tokens 8 → 12, trie depth 18 → 24``; what follows from them is left out."""
+        known = {knob.key for knob in algorithms.for_name(self.plan.algorithm).knobs} | {"algorithm"}
+        own = [c for c in self.changes if c.key in known and c.after is not None] or list(self.changes)
+        return ", ".join(change_words(change) for change in own) or "nothing changes"
 
     @property
     def refused(self) -> str:
@@ -152,13 +154,26 @@ def start_seconds(arm: LiveArm) -> float | None:
     return sum(seconds.values()) if seconds else None
 
 
-def shown_settings(plan: Plan, algorithm: str, most: int = 6) -> tuple[PlanRow, ...]:
-    """The rows that a card shows: what was asked and what the server set, before defaults."""
-    rows = [r for r in plan.rows if r.part == "speculative" and r.key != "algorithm" and r.in_force is not None]
-    knobs = {knob.key: knob for knob in algorithms.for_name(algorithm).knobs}
-    plain = [r for r in rows if r.key in knobs and not knobs[r.key].advanced and knobs[r.key].kind != "path"]
-    rest = [r for r in rows if r not in plain and r.by == "you" and (r.key not in knobs or knobs[r.key].kind != "path")]
-    return tuple((plain + rest)[:most])
+def shown_settings(plan: Plan, algorithm: str, most: int = 5) -> tuple[PlanRow, ...]:
+    """The rows that a card shows: the knob that [ and ] move first, then what was asked for or set by the server, then
+    plain defaults. Files and thresholds at their defaults say nothing new."""
+    declared = algorithms.for_name(algorithm)
+    knobs = {knob.key: knob for knob in declared.knobs}
+    bracket = bracket_for(declared, plan.in_force)
+    rows = [r for r in plan.rows if r.part == "speculative" and r.key in knobs and r.in_force is not None]
+    rows = [r for r in rows if knobs[r.key].kind != "path" and not (r.by == "default" and _dull(knobs[r.key], r))]
+
+    def rank(row: PlanRow) -> int:
+        if bracket is not None and row.key == bracket.key:
+            return 0
+        return 1 if row.by in ("you", "server") else 2
+
+    return tuple(sorted(rows, key=rank)[:most])
+
+
+def _dull(knob: Knob, row: PlanRow) -> bool:
+    roomy = isinstance(row.in_force, int) and row.in_force >= 1_000_000  # a limit that nobody meets
+    return knob.advanced or knob.off_when_unset or knob.kind != "int" or roomy or row.in_force == 0
 
 
 def hot_values(staged: Staged) -> dict[str, Any]:

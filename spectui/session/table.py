@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spectui.core.compare import Comparison
 from spectui.core.metric import BY_KEY, significant
 from spectui.core.passes import PassResult
@@ -13,8 +15,11 @@ FEED_WORDS = ("store", "feed", "fed", "cold")
 MORE_WORDS = ("units", "prompts", "requests", "blocks")
 
 
-def table(a: PassResult | None, b: PassResult | None, comparison: Comparison | None, answers: str) -> list[TableRow]:
-    """The order is that of reading: which is faster, why, and at what price."""
+def table(
+    a: PassResult | None, b: PassResult | None, comparison: Comparison | None, answers: str, *, final: bool = True
+) -> list[TableRow]:
+    """The order is that of reading: which is faster, why, and at what price. Not ``final``: a run is going on, and
+    what is not shown yet may still be."""
     if a is None and b is None:
         return []
     ratios = comparison
@@ -28,7 +33,9 @@ def table(a: PassResult | None, b: PassResult | None, comparison: Comparison | N
         _row("joules_per_token", a, b, None, plain=ratios.joules_per_token if ratios else None),
         TableRow("answers", note=answers) if answers else _row("requests", a, b, None),
     ]
-    return [row for row in rows if row is not None]
+    if not final:
+        rows = [replace(row, against="…" if row.against == NO_DIFFERENCE else row.against) for row in rows]
+    return rows
 
 
 def _text(key: str, side: PassResult | None) -> str:

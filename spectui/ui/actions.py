@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spectui.session import SessionError, serving, staging
 from spectui.session.live import Choice
-from spectui.ui.commands import COMMANDS, key_word
+from spectui.ui.commands import BY_ID, for_screen, key_word
 from spectui.ui.screens.choose import ChooseScreen, Item
 from spectui.ui.screens.confirm import ConfirmScreen, TypeScreen
 from spectui.ui.screens.form import Field, FormScreen, Said
@@ -255,22 +255,23 @@ class Actions:
         self._home().toggle_log()
 
     def do_help(self) -> None:
-        self.app.push_screen(HelpScreen(self.app.keys))
+        self.app.push_screen(HelpScreen(for_screen(self.app.where), self.app.keys))
 
     def do_palette(self) -> None:
+        where, screen = self.app.where, self.app.screen
         items = [
-            Item(
-                c.id,
-                f"{c.group}: {c.label.removeprefix('[ ').removeprefix('] ')}",
-                f"{key_word(c, self.app.keys):<8} {c.help}",
-            )
-            for c in COMMANDS
+            Item(c.id, f"{c.group}: {c.word}", f"{key_word(c, self.app.keys):<8} {c.help}")
+            for c in for_screen(where)
             if c.id != "palette"
         ]
 
         def chosen(name: str | None) -> None:
-            if name:
+            if name is None:
+                return
+            if not BY_ID[name].where or where == "home":
                 self.app.action_do(name)
+            else:
+                self.app.call_later(screen.run_action, name)
 
         self.app.push_screen(ChooseScreen("Commands", items, digits=False), chosen)
 

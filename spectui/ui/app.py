@@ -158,7 +158,7 @@ class SpectuiApp(App[None]):
             self.show_error(message.error)
         elif message.then is not None:
             message.then(message.result)
-        elif isinstance(message.result, str):
+        elif isinstance(message.result, str) and message.result:
             self.tell(message.result, "good")
         self.paint_soon()
 
@@ -187,6 +187,12 @@ class SpectuiApp(App[None]):
 
     def action_leave_all(self) -> None:
         self.actions.do("quit")
+
+    @property
+    def where(self) -> str:
+        """Name of the screen that is seen, as the table of commands knows it."""
+        screen = next((s for s in reversed(self.screen_stack) if not s.is_modal), None)
+        return "home" if isinstance(screen, HomeScreen) else str(getattr(screen, "NAME", ""))
 
     def open_screen(self, name: str) -> None:
         """A screen of its own module, imported when it is first asked for."""
@@ -290,6 +296,9 @@ def open_app(
     opening: Callable[[Live], object] | None = None,
 ) -> int:
     """Opens the screen and returns the exit code. ``opening`` takes the place of looking for servers."""
+    if not sys.stderr.isatty():
+        return with_stderr_on_terminal(lambda: open_app(targets, slow=slow, ascii_only=ascii_only, mouse=mouse, key=key,
+                                                        admin_key=admin_key, live=live, opening=opening))  # fmt: skip
     config = read_config()
     live = live or Live(key=key, admin_key=admin_key)
     form = (
@@ -317,6 +326,17 @@ def open_app(
     if app.last_words:
         sys.stderr.write(app.last_words + "\n")
     return code
+
+
+def with_stderr_on_terminal(work: Callable[[], int]) -> int:
+    """Textual draws on standard error; where that was sent elsewhere, standard output's terminal takes its place."""
+    saved = os.dup(2)
+    os.dup2(1, 2)
+    try:
+        return work()
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 def speaks_unicode() -> bool:

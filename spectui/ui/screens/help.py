@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
-from spectui.ui.commands import COMMANDS, key_word
+from spectui.ui.commands import Command, key_word
 
 _GROUPS = {
     "flip": "Change a setting",
@@ -29,24 +29,24 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,question_mark,q", "leave", show=False),
     ]
 
-    def __init__(self, keys: Mapping[str, str]) -> None:
+    def __init__(self, commands: Sequence[Command], keys: Mapping[str, str]) -> None:
         super().__init__()
-        self._keys = dict(keys)
+        self._commands, self._keys = tuple(commands), dict(keys)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog"):
-            yield Label(Content(help_text(self._keys)), id="help-text")
+            yield Label(Content(help_text(self._commands, self._keys)), id="help-text")
 
     def action_leave(self) -> None:
         self.dismiss(None)
 
 
-def help_text(keys: Mapping[str, str]) -> str:
+def help_text(commands: Sequence[Command], keys: Mapping[str, str]) -> str:
     lines = []
     for group, title in _GROUPS.items():
-        rows = [c for c in COMMANDS if c.group == group]
+        rows = [c for c in commands if c.group == group]
         if rows:
             lines.append(title)
             lines += [f"  {key_word(c, dict(keys)):<8} {c.help}" for c in rows]
-    lines.append('esc leaves. Keys can be changed: table [keys] of config.toml, id = "key". Ids: spectui --help keys')
-    return "\n".join(lines).replace(" Ids: spectui --help keys", "")
+    lines.append('esc leaves. Keys can be changed: table [keys] of config.toml, for example run = "f5"')
+    return "\n".join(lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -9,7 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.screen import Screen
 
-from spectui.core.braille import Run
+from spectui.core.braille import Row, Run
+from spectui.core.safe import safe_text
 from spectui.session.view import ArmView, Snapshot
 from spectui.ui.commands import BY_ID, bindings, key_word
 from spectui.ui.widgets.answer_view import AnswerData, AnswerView, Piece
@@ -19,13 +22,14 @@ from spectui.ui.widgets.gpu_panel import GpuPanel, GpuPanelData
 from spectui.ui.widgets.lines import Part
 from spectui.ui.widgets.log_tail import LogTail
 from spectui.ui.widgets.metric_table import MetricRow, MetricTable
-from spectui.ui.widgets.status_line import HeaderData, HeaderLine, StatusData, StatusLine
+from spectui.ui.widgets.status_line import HeaderData, HeaderLine, StatusData, StatusLine, keys_row
 
 if TYPE_CHECKING:
     from spectui.ui.app import SpectuiApp
 
 FULL = (120, 36)
 """Columns and rows from which everything is shown."""
+COMPACT_ROWS = 5
 LEAST = (60, 15)
 """Below either there is room for one line only."""
 
@@ -57,7 +61,7 @@ class HomeScreen(Screen[None]):
         with Container(id="words"):
             yield AnswerView(id="answer", classes="panel")
             yield LogTail(id="log", classes="panel")
-        yield StatusLine(id="status")
+        yield Status(id="status")
         yield Part(id="summary")
 
     def on_mount(self) -> None:
@@ -103,12 +107,15 @@ class HomeScreen(Screen[None]):
             GpuPanelData(shot.gpus, shot.gpu_history, shot.gpu_owner, f"GPUs: {shot.gpu_note}")
         )
         self.query_one(MetricTable).show(
-            [MetricRow(row.name, row.a, row.b, row.against, row.tone, row.note) for row in shot.table]
+            [
+                MetricRow(row.name, row.a, row.b, row.against, row.tone, row.note)
+                for row in (shot.table if self._room == "full" else shot.table[:COMPACT_ROWS])
+            ]
         )
         self._paint_words(shot)
         keys = cast("SpectuiApp", self.app).keys
         shown = tuple((key_word(BY_ID[name], keys), BY_ID[name].word) for name in shot.status.keys)
-        self.query_one(StatusLine).show(StatusData(shot.status.text, shot.status.tone, shown))
+        self.query_one(Status).show(StatusData(shot.status.text, shot.status.tone, shown))
 
     def _paint_head(self, shot: Snapshot) -> None:
         run = shot.run
@@ -173,6 +180,23 @@ class HomeScreen(Screen[None]):
 
     def action_none(self) -> None:
         return
+
+
+class Status(StatusLine):
+    """As many rows of the sentence as it needs, then the keys."""
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        return 3
+
+    def rows(self, width: int, height: int) -> Sequence[Row]:
+        data = self._data
+        many = max(1, height - 1)
+        text = textwrap.wrap(safe_text(data.text, 2 * width * many), max(1, width), max_lines=many, placeholder=" …")
+        rows: list[Row] = [(Run(part, data.tone),) for part in text or [""]]
+        if height > 1:
+            rows += [() for _ in range(many - len(rows))]
+            rows.append(keys_row(data.keys, width))
+        return rows
 
 
 def card_data(view: ArmView, *, focused: bool) -> ArmCardData:
