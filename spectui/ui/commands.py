@@ -152,6 +152,9 @@ COMMANDS += (
     Command("check_again", "r", "run again", "Check the server of the arm in focus", "measure", True, ("check",)),
     Command("check_feed", "f", "with feeding", "Check again, and feed the store first", "measure", True, ("check",)),
     Command("sweep_start", "enter", "start", "Start the sweep as planned", "measure", True, ("sweep",)),
+    Command(
+        "sweep_new", "ctrl+n", "new sweep", "Plan another sweep, or back to the last one", "measure", True, ("sweep",)
+    ),
     Command("sweep_stop", "ctrl+x", "stop", "Stop the sweep; what was measured is kept", "measure", True, ("sweep",)),
     Command("sweep_save", "ctrl+s", "save best", "Save the best setting as a profile", "keep", True, ("sweep",)),
     Command("log_follow", "f", "follow", "Follow the log, or hold it still", "look", True, ("log",)),

@@ -1,0 +1,402 @@
+"""A sweep: its plan before it begins, true to the clock while it runs, results as they come, the map, the best kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import work
+from textual.containers import Container
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from spectui.predict.settings_grid import Axes
+from spectui.session import SessionError, sweep_spec, sweeping
+from spectui.session.running import RunOptions
+from spectui.session.sweep_state import SweepState
+from spectui.store import profiles
+from spectui.ui.screens import page
+from spectui.ui.screens.sentences import lasts, sentence, when
+from spectui.ui.screens.sweep_rows import details, map_of, plan_rows, result_items
+from spectui.ui.widgets.form import Field, Form, Question
+from spectui.ui.widgets.plot import Plot
+from spectui.ui.widgets.progress_bar import Progress, ProgressLine
+from spectui.ui.widgets.rows import RowList, TextPage
+from spectui.ui.widgets.text_table import Column
+
+COLUMNS = (
+    Column("setting", least=18),
+    Column("at a time", right=True),
+    Column("predicted", right=True, drop=2),
+    Column("tok/s", right=True),
+    Column("accept", right=True, drop=1),
+    Column("state", least=14),
+)
+PASSES = {"warm": ("warm",), "cold": ("cold",), "both": ("cold", "warm")}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the screen was read from: the profiles there are, and the newest sweep."""
+
+    names: tuple[str, ...]
+    folder: Path | None = None
+    state: SweepState | None = None
+    alive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    asked: tuple[str, ...]
+    spec: Any
+    state: SweepState | None
+    fault: str = ""
+
+
+class SweepScreen(page.Page):
+    NAME = "sweep"
+    EVERY_S = 2.0
+    BINDINGS: ClassVar[list[Any]] = page.bindings("sweep")
+    DEFAULT_CSS = """
+    SweepScreen {
+        & #left, & #right { layout: vertical; height: 1fr; }
+        & #left > *, & #right > * { width: 100%; }
+        & Form { height: 10; }
+        & ProgressLine { height: 1; }
+        & #map { height: 1fr; }
+        & #details { height: 1fr; }
+        &.-narrow #right { height: 8; }
+        &.-narrow.planning #right { display: none; }
+        &.-narrow.running #details { display: none; }
+        &.planning RowList, &.planning ProgressLine, &.planning #map { display: none; }
+        &.running Form, &.running #plan { display: none; }
+    }
+    """
+
+    class PlanMade(Message):
+        def __init__(self, planned: Planned) -> None:
+            super().__init__()
+            self.planned = planned
+
+    def __init__(self, live: Any = None) -> None:
+        super().__init__(live)
+        self._planned: Planned | None = None
+        self._new = False
+        """The form is shown although there is a sweep to look at."""
+        self._values = {
+            "profile": "",
+            "algorithms": "none,NGRAM",
+            "draft_tokens": "4,8,16",
+            "concurrency": "1",
+            "workload": "mixed",
+            "passes": "warm",
+            "requests": "24",
+            "losers": "no",
+        }
+
+    def parts(self) -> Iterator[Any]:
+        with Container(id="left"):
+            yield ProgressLine(id="progress")
+            yield Form(id="form")
+            yield RowList(id="rows")
+            yield TextPage(id="plan")
+        with Container(id="right", classes="side"):
+            yield Plot(id="map")
+            yield TextPage(id="details")
+
+    def read(self) -> Shown:
+        names = tuple(entry.name for entry in profiles.list_all() if entry.profile is not None)
+        running = sweeping.in_progress()
+        folders = [handle.folder for handle in running]
+        if not folders:
+            folders = sorted((p.parent for p in sweep_spec.sweeps_dir().glob("*/journal.jsonl")), reverse=True)
+        if not folders:
+            return Shown(names)
+        return Shown(names, folders[0], sweeping.state_of(folders[0]), bool(running))
+
+    @property
+    def planning(self) -> bool:
+        """Whether the form is shown."""
+        return self._new or self.data is None or self.data.state is None
+
+    def title_words(self) -> str:
+        if self.planning:
+            return "what is swept, and what it will take"
+        state: SweepState = self.data.state
+        name = state.head.get("sweep_id") or (self.data.folder.name if self.data.folder else "")
+        return f"{name} · profile {state.head.get('profile')} · {state.status}"
+
+    def status(self) -> tuple[str, str]:
+        if self.planning:
+            planned = self._planned
+            if planned is None or planned.asked != self._asked:
+                return "planning: settings, restarts and time come from what this node has measured …", "dim"
+            if planned.fault:
+                return planned.fault, "bad"
+            clock = (planned.state.plan.get("clock") or {}).get("text") if planned.state is not None else ""
+            return f"{clock}: enter starts it", "good"
+        state: SweepState = self.data.state
+        if self.data.alive:
+            return "it is a process of its own: it goes on when this screen is left", ""
+        if state.status != "complete":
+            return f"{state.status}: {state.reason or 'no reason was given'} — enter goes on with it", "warn"
+        winners = [e for e in state.best if e.get("setting")]
+        if not winners:
+            return "complete; no setting was shown to be the best in a fair trial", "warn"
+        told = "; ".join(f"{e['setting']} at {e['concurrency']} at a time" for e in winners)
+        return f"best: {told} — ctrl+s saves it as a profile", "good"
+
+    # -- drawing
+
+    def draw(self) -> None:
+        was = self.has_class("planning")
+        planning = self.planning
+        self.set_class(planning, "planning")
+        self.set_class(not planning, "running")
+        if planning:
+            self._fields()
+            self._draw_plan()
+            self._want_plan()
+        else:
+            self._draw_sweep()
+        if planning != was or not self.focused:
+            self.query_one("#form" if planning else "#rows").focus()
+
+    def _fields(self) -> None:
+        values, names = self._values, self.data.names
+        if not values["profile"] and names:
+            values["profile"] = names[0]
+        algorithms = "names with commas between: none, NGRAM, EAGLE3 …; none is what all are held against"
+        self.query_one("#form", Form).show(
+            (
+                Field("profile", "profile", values["profile"], names, "how the server is started"),
+                Field("algorithms", "algorithms", values["algorithms"], (), algorithms),
+                Field("draft_tokens", "draft tokens", values["draft_tokens"], (), "values with commas between"),
+                Field("concurrency", "at a time", values["concurrency"], (), "loads, such as 1,4,16"),
+                Field("workload", "workload", values["workload"], _workload_names(), "what is measured with"),
+                Field("passes", "pass", values["passes"], tuple(PASSES), "settings are ranked by the last pass"),
+                Field(
+                    "requests", "requests", values["requests"], (), "of each setting at each load", "", "all of them"
+                ),
+                Field("losers", "run losers", values["losers"], ("no", "yes"), "also what is predicted to lose"),
+            )
+        )
+
+    def _draw_plan(self) -> None:
+        planned = self._planned
+        text = self.query_one("#plan", TextPage)
+        if planned is None or planned.asked != self._asked:
+            text.show(lambda width: ())
+        elif planned.state is not None:
+            state = planned.state
+            text.show(lambda width: plan_rows(state, width))
+        else:
+            text.show(lambda width: ())
+
+    def _draw_sweep(self) -> None:
+        state: SweepState = self.data.state
+        self.rows.show(COLUMNS, result_items(state), empty="it has no settings")
+        self.query_one("#map", Plot).show(map_of(state))
+        self._progress()
+        self._details()
+
+    def _progress(self) -> None:
+        line = self.query_one("#progress", ProgressLine)
+        if self.planning or not self.data.alive:
+            line.show(None)
+            return
+        line.show(progress_of(self.data.state, time.time()))
+
+    def tick(self) -> None:
+        super().tick()
+        if self.is_current and self.data is not None:
+            self._progress()
+
+    def on_row_list_moved(self, message: RowList.Moved) -> None:
+        self._details()
+
+    def _details(self) -> None:
+        if self.planning:
+            return
+        item, state = self.rows.item, self.data.state
+        name = item.key.rpartition("@")[0] if item is not None else ""
+        self.query_one("#details", TextPage).show(lambda width: details(state, name, width))
+
+    # -- planning
+
+    @property
+    def _asked(self) -> tuple[str, ...]:
+        return tuple(self._values.values())
+
+    def on_form_changed(self, message: Form.Changed) -> None:
+        self._values[message.key] = message.value
+        self._draw_plan()
+        self._want_plan()
+        self._frame()
+
+    def _want_plan(self) -> None:
+        if self._planned is None or self._planned.asked != self._asked:
+            self.set_timer(0.4, self._plan_soon)
+
+    def _plan_soon(self) -> None:
+        if self._planned is None or self._planned.asked != self._asked:
+            self._plan(self._asked)
+
+    @work(thread=True, exclusive=True, group="plan", exit_on_error=False)
+    def _plan(self, asked: tuple[str, ...]) -> None:
+        worker = get_current_worker()
+        values = dict(zip(self._values, asked, strict=True))
+        try:
+            spec = spec_of(values, self.live)
+            planned = Planned(asked, spec, sweeping.plan_only(spec))
+        except Exception as fault:
+            planned = Planned(asked, None, None, sentence(fault))
+        if not worker.is_cancelled:
+            self.post_message(self.PlanMade(planned))
+
+    def on_sweep_screen_plan_made(self, message: SweepScreen.PlanMade) -> None:
+        if message.planned.asked != self._asked:
+            return
+        self._planned = message.planned
+        if self.planning:
+            self._draw_plan()
+        self._frame()
+
+    # -- keys
+
+    def allowed(self, command: str) -> bool:
+        if command == "sweep_start":
+            return self.planning or not self.data.alive
+        if command == "sweep_stop":
+            return not self.planning and self.data.alive
+        if command == "sweep_save":
+            return not self.planning and any(e.get("setting") for e in self.data.state.best)
+        return True
+
+    def action_sweep_new(self) -> None:
+        if self.data is None or self.data.state is None:
+            return
+        self._new = not self._new
+        self.redraw()
+
+    def action_sweep_start(self) -> None:
+        if self.data is None:
+            return
+        if not self.planning:
+            self._resume()
+            return
+        planned = self._planned
+        if planned is None or planned.asked != self._asked:
+            self.say("the plan is not made yet: a moment", "dim")
+        elif planned.fault or planned.spec is None:
+            self.say(planned.fault, "bad")
+        else:
+            self._new = False
+            spec = spec_again(planned.spec)
+            self.later(lambda: f"sweep {sweeping.start(spec).folder.name} has begun")
+
+    def _resume(self) -> None:
+        folder, state = self.data.folder, self.data.state
+        if self.data.alive or folder is None:
+            return
+        if state.status == "complete":
+            self.say("it is complete: ctrl+n plans another one", "dim")
+            return
+        self.later(lambda: f"sweep {sweeping.resume(folder).folder.name} goes on")
+
+    def action_sweep_stop(self) -> None:
+        if not self.allowed("sweep_stop"):
+            self.say("no sweep runs", "dim")
+            return
+        folder = self.data.folder
+
+        def stop(key: str) -> None:
+            if key == "y":
+                self.say("ending it: it stops its server first, which may take a while", "warn", 60)
+
+                def end() -> str:
+                    sweeping.stop(sweeping.handle_of(folder))
+                    return "the sweep has ended; what was measured is kept, enter goes on with it"
+
+                self.later(end)
+
+        self.ask(Question("end the sweep? What was measured is kept. y or n", stop, letters="yn"))
+
+    def action_sweep_save(self) -> None:
+        if not self.allowed("sweep_save"):
+            self.say("there is no best setting to save yet", "warn")
+            return
+        folder = self.data.folder
+
+        def save(name: str) -> None:
+            if name:
+                self.later(lambda: f"saved: {', '.join(p.name for p in sweeping.save_best(folder, name))}")
+
+        suggestion = f"{self.data.state.head.get('profile') or 'sweep'}-best"
+        self.ask(Question("save the best setting as a profile named", save, given=suggestion))
+
+
+def _workload_names() -> tuple[str, ...]:
+    from spectui.workloads import names
+
+    return names()
+
+
+def progress_of(state: SweepState, now: float) -> Progress:
+    """By the clock of the newest plan: what is spent against what is left."""
+    clock: Mapping[str, Any] = state.plan.get("clock") or {}
+    ends = clock.get("ends")
+    left = max(0.0, float(ends) - now) if isinstance(ends, (int, float)) else None
+    spent = now - state.started if state.started is not None else state.spent_s
+    share = spent / (spent + left) if left is not None and spent + left > 0 else None
+    current = state.current
+    what = str(current.get("setting") or "")
+    phase = str(current.get("phase") or "")
+    if current.get("kind") == "server":
+        doing = f"starting {what}{f', {phase}' if phase else ''}"
+    elif what:
+        doing = f"measuring {what} at {current.get('concurrency')} at a time"
+    else:
+        doing = "between two settings"
+    guess = " (a guess)" if clock.get("guessed") else ""
+    return Progress(f"{doing} · {lasts(spent)} so far, ends {when(ends)[-5:]}{guess}", share, left)
+
+
+def spec_of(values: Mapping[str, str], live: Any) -> Any:
+    """Raises ValueError, SessionError and the errors of profiles and workloads, each with a sentence."""
+    if not values["profile"]:
+        raise SessionError("there is no profile to sweep: s on the home screen saves one")
+    names = tuple(word.strip() for word in values["algorithms"].split(",") if word.strip())
+    tokens = numbers("draft tokens", values["draft_tokens"])
+    requests = numbers("requests", values["requests"])
+    options = RunOptions(
+        workload=values["workload"],
+        passes=PASSES.get(values["passes"], ("warm",)),
+        concurrency=numbers("at a time", values["concurrency"]) or (1,),
+        requests=requests[0] if requests else None,
+    )
+    known = profiles.load(values["profile"])
+    axes = Axes(names, {"num_draft_tokens": tokens} if tokens else {})
+    return sweep_spec.make(known, axes, options, keep_losers=values["losers"] == "yes")
+
+
+def spec_again(spec: Any) -> Any:
+    """The same under the time it begins at, so that two sweeps of one plan have two folders."""
+    import secrets
+    from dataclasses import replace
+
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{spec.sweep_id.split('-')[2]}-{secrets.token_hex(2)}"
+    return replace(spec, sweep_id=name, folder=str(Path(spec.folder).with_name(name)))
+
+
+def numbers(label: str, text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isdigit() and int(part) for part in parts):
+        raise SessionError(f"{label}: whole numbers from 1 with commas between, not {text!r}")
+    return tuple(int(part) for part in parts)
+
+
+__all__ = ["SweepScreen", "progress_of", "spec_of"]
