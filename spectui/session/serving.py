@@ -276,7 +276,8 @@ def failure_text(record: ServerRecord, state: ServerState) -> str:
     failure = state.failure
     if failure is None:
         return f"{record.name} ended by itself, exit code {state.exit_code}; the log says no reason: {record.log_path}"
-    shown = "".join(f"\n  {safe_text(line, 160)}" for line in failure.lines[-4:])
+    telling = [line for line in failure.lines if "Traceback (most recent call last)" not in line]
+    shown = "".join(f"\n  {safe_text(line, 160)}" for line in telling[-4:])
     hint = f" {failure.hint}." if failure.hint else ""
     if failure.kind == "port taken" and record.kind != "ssh" and (holder := ports.holder(record.port)):
         hint += f" Port {record.port} is held by {holder.text}."
