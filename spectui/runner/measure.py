@@ -206,7 +206,7 @@ class Measurement:
         mode = "yes" if arm.spec.owned else self.spec.flush
         self._phase(arm, pass_name, "flush", level, "begin")
         reason = ""
-        if not arm.stateful and mode != "yes":
+        if not arm.stateful and (mode == "no" or (mode == "idle" and not self._prompts_return(pass_name, level))):
             reason = f"not needed: {arm.info.algorithm} learns nothing from answers"
             self._phase(arm, pass_name, "flush", level, "end", flushed=False, attempts=0, status=None, reason=reason)
             return
@@ -231,6 +231,12 @@ class Measurement:
         self._mark(arm.name, "flush_refused", reason)
         if arm.stateful:
             raise RunFailed(f"arm {arm.name}: a {pass_name} pass begins with a flush: {reason}")
+
+    def _prompts_return(self, pass_name: str, level: int) -> bool:
+        """Whether these prompts were sent before in this run, or go to another arm that is flushed: then the prefix
+        cache would hold them for one side only."""
+        first = (pass_name, level) == (self.spec.passes[0], self.spec.concurrency[0])
+        return len(self.spec.arms) > 1 or not first
 
     def _feed(self, arm: Arm, pass_name: str, level: int) -> None:
         feeding = Feeding()
