@@ -137,7 +137,7 @@ def plan(
             if why:
                 skipped[cell] = why
     left = [(s, cell) for s, cell in open_cells if cell not in skipped]
-    worth = _worths(left, predicted, measured)
+    worth = _worths(settings, left, predicted, measured)
     launches: list[tuple[float, Launch]] = []
     for group in launch_groups(settings):
         names = [s.name for s in group]
@@ -182,7 +182,10 @@ def _loses(
 
 
 def _worths(
-    left: Sequence[tuple[Setting, Cell]], predicted: Mapping[Cell, Prediction], measured: Mapping[Cell, Measured]
+    settings: Sequence[Setting],
+    left: Sequence[tuple[Setting, Cell]],
+    predicted: Mapping[Cell, Prediction],
+    measured: Mapping[Cell, Measured],
 ) -> dict[Cell, float]:
     """What a run of each cell would teach: the chance that it is the best, and what others learn from it.
 
@@ -190,7 +193,7 @@ def _worths(
     own yet, or an extrapolated one, the one that lies farthest from what is known tells most about the others.
     """
     found: dict[Cell, float] = {}
-    anchors = _anchors(left, predicted)
+    anchors = _anchors(settings, left, predicted, measured)
     for setting, cell in left:
         mine = predicted.get(cell)
         best = _best(cell[1], predicted, measured, cell)
@@ -215,27 +218,29 @@ def _best(
     return max(rows, default=None)
 
 
-def _anchors(left: Sequence[tuple[Setting, Cell]], predicted: Mapping[Cell, Prediction]) -> dict[str, int]:
-    """Setting -> how many others of its algorithm a run of it would help to predict."""
-    by_algorithm: dict[str, list[tuple[Setting, Cell]]] = {}
+def _anchors(
+    settings: Sequence[Setting],
+    left: Sequence[tuple[Setting, Cell]],
+    predicted: Mapping[Cell, Prediction],
+    measured: Mapping[Cell, Measured],
+) -> dict[str, int]:
+    """Setting -> how many others of its algorithm a run of it would help to predict: the widest one first, then, with
+    that known, the narrowest, which closes the span that the others lie in."""
+    waiting: dict[str, dict[str, Setting]] = {}
     for setting, cell in left:
-        if setting.algorithm != "none":
-            by_algorithm.setdefault(setting.algorithm, []).append((setting, cell))
+        mine = predicted.get(cell)
+        if setting.algorithm != "none" and (mine is None or mine.extrapolated):
+            waiting.setdefault(setting.algorithm, {})[setting.name] = setting
     found = {}
-    for rows in by_algorithm.values():
-        unsure = {s.name: s for s, cell in rows if (p := predicted.get(cell)) is None or p.extrapolated}
-        sure = [s.width for s, _ in rows if s.name not in unsure]
-        if len(unsure) < 2 and not (unsure and sure):
+    for algorithm, rows in waiting.items():
+        if len(rows) < 2:
             continue
-        widest = max(unsure.values(), key=lambda s: (s.width, -list(unsure).index(s.name)))
-        narrowest = min(unsure.values(), key=lambda s: (s.width, list(unsure).index(s.name)))
-        known = any(predicted.get(cell) is not None for _, cell in rows)
-        anchor = widest
-        if known:
-            # With the widest one known, the narrowest closes the span that the others lie in.
-            reach = {s.name: s.width for s in (widest, narrowest)}
-            anchor = widest if not sure or reach[widest.name] > max(sure) else narrowest
-        found[anchor.name] = len(unsure) - 1
+        names = {name for name, _ in measured}
+        known = [s.width for s in settings if s.algorithm == algorithm and s.name in names]
+        widest = max(rows.values(), key=lambda s: s.width)
+        narrowest = min(rows.values(), key=lambda s: s.width)
+        anchor = widest if not known or widest.width > max(known) else narrowest
+        found[anchor.name] = len(rows) - 1
     return found
 
 

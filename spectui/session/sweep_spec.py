@@ -74,7 +74,12 @@ def make(
         str(sweeps_dir() / sweep_id),
         profile.as_table(),
         profile.path,
-        {**asdict(options), "file": None if options.file is None else str(Path(options.file).absolute())},
+        {
+            **asdict(options),
+            "file": None if options.file is None else str(Path(options.file).absolute()),
+            "passes": list(options.passes),
+            "concurrency": list(options.concurrency),
+        },
         tuple(algorithms.for_name(name).name for name in axes.algorithms),
         {key: list(values) for key, values in axes.knobs.items()},
         dict(axes.draft_models),

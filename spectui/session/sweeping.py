@@ -108,10 +108,10 @@ def start(spec: SweepSpec) -> SweepHandle:
 
 
 def resume(folder: Path) -> SweepHandle:
-    """Goes on where it ended; one that still runs is only followed."""
+    """Goes on where it ended; one that still runs, or is complete, is only followed."""
     spec = sweep_spec.load(folder / "spec.json")
     handle = handle_of(folder)
-    if handle.alive():
+    if handle.alive() or state_of(folder).status == "complete":
         return handle
     _refuse_taken(work_of(spec), state_of(folder))
     return _spawn(folder)
