@@ -91,7 +91,7 @@ def _said(value: object, missing: str) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in redact(dict(settings)).items()) or "none"
+    return ", ".join(f"{key}={value}" for key, value in redact(dict(settings)).items() if value is not None) or "none"
 
 
 def _title(one: PassResult) -> str:
@@ -121,7 +121,9 @@ def _results(passes: list[PassResult]) -> list[str]:
 
 def _number(m: metric.Metric, one: PassResult) -> str:
     value = m.of(one)
-    return value.short if value.number is not None else f"n/a: {value.reason}"
+    if value.number is None:
+        return f"n/a: {value.reason}"
+    return value.text.removesuffix(f" {m.unit}")
 
 
 def _marks(result: RunResult) -> list[str]:
