@@ -207,9 +207,9 @@ def cell(
 ) -> MeasuredCell:
     rows = [head(arm_head(algorithm=algorithm, settings_in_force={}), run_id=name, concurrency=[level])]
     drafts: dict[str, Any] = {} if algorithm == "none" else {"verify_steps": 50, "histogram": (1, 49)}
-    begin = next(_starts)
+    start, took = next(_starts), 0.0
     for i in range(12):
-        start, took = begin + 10 * i, seconds * (1 + 0.01 * (i % 4))
+        start, took = start + took, seconds * (1 + 0.01 * (i % 4))
         times = {"start_s": start, "first_s": start + 0.1, "last_s": start + took, "end_s": start + took}
         rows.append(row_of(record(i, concurrency=level, completion_tokens=100, **times, **drafts)))
     result = fold_run([*rows, {"t": 1.0, "kind": "end", "status": "complete"}])
