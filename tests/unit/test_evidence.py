@@ -32,8 +32,8 @@ def rows(**arm: Any) -> list[dict[str, Any]]:
         for i in range(12):
             found.append({
                 "t": 3.0, "kind": "request", "index": i, "prompt_id": f"p{i}", "group": "g", "arm": "A",
-                "pass_name": name, "phase": "measure", "concurrency": 1, "block": 0, "rid": f"{name}{i}", "start_s": 1.0 * i,
-                "first_s": 0.1 + i, "last_s": 0.5 + i, "end_s": 0.5 + i, "status": "ok", "completion_tokens": 41 + i,
+                "pass_name": name, "phase": "measure", "concurrency": 1, "block": 0,
+                "rid": f"{name}{i}", "start_s": 1.0 * i, "first_s": 0.1 + i, "last_s": 0.5 + i, "end_s": 0.5 + i, "status": "ok", "completion_tokens": 41 + i,
                 "verify_steps": 20 if name == "cold" else 12})  # fmt: skip
     return [*found, {"t": 9.0, "kind": "end", "status": "complete", "reason": ""}]
 

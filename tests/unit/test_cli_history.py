@@ -1,0 +1,117 @@
+"""The commands on runs and profiles, as a person types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_evidence import stored
+
+from spectui.cli import run_command_line
+from spectui.store import runs
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> Any:
+    assert run_command_line([*argv, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_an_empty_history_says_how_to_begin(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["runs"]) == 0
+    assert "spectui run URL" in capsys.readouterr().out
+    assert said(capsys, "runs") == {"runs": [], "total": 0}
+
+
+def test_list_filter_mark_and_show(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(home, "20270101-one")
+    stored(home, "20270102-two", algorithm="EAGLE3")
+    assert said(capsys, "runs")["total"] == 2
+    assert [row["id"] for row in said(capsys, "runs", "--algorithm", "eagle")["runs"]] == ["20270102-two"]
+    assert [row["id"] for row in said(capsys, "runs", "list", "two", "h200")["runs"]] == ["20270102-two"]
+    assert said(capsys, "runs", "--workload", "chat")["total"] == 0
+    assert said(capsys, "runs", "tag", "20270101", "best")["tags"] == ["best"]
+    assert said(capsys, "runs", "pin", "20270101")["pinned"] is True
+    assert said(capsys, "runs", "note", "20270101", "a note")["note"] == "a note"
+    assert said(capsys, "runs", "untag", "20270101", "best")["tags"] == []
+    assert said(capsys, "runs", "--pinned")["total"] == 1
+    assert run_command_line(["runs"]) == 0
+    out = capsys.readouterr().out
+    assert "★" in out
+    assert "a note" in out
+    assert run_command_line(["runs", "show", "20270101"]) == 0
+    assert "| accept length |" in capsys.readouterr().out
+    assert run_command_line(["runs", "show", "never"]) == 2
+    assert "spectui runs lists them" in capsys.readouterr().err
+
+
+def test_compare_says_what_differs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(home, "one")
+    stored(home, "two", version="0.5.23")
+    found = said(capsys, "runs", "compare", "one", "two")
+    assert {"key": "version", "a": "0.5.15", "b": "0.5.23", "kind": "tested"} in found["differences"]
+    assert found["by_concurrency"][0]["concurrency"] == 1
+    assert run_command_line(["runs", "compare", "one", "two"]) == 0
+    assert "0.5.23" in capsys.readouterr().out
+    assert run_command_line(["runs", "compare", "one", "http://127.0.0.1:1"]) == 2
+
+
+def test_prune_spares_pinned_runs_and_those_that_profiles_rest_on(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b", "c", "d"):
+        stored(home, name)
+    assert run_command_line(["runs", "pin", "a"]) == 0
+    assert run_command_line(["profiles", "save", "mine", "--from", "b"]) == 0
+    capsys.readouterr()
+    assert run_command_line(["runs", "prune"]) == 2
+    capsys.readouterr()
+    assert said(capsys, "runs", "prune", "--keep", "1", "--dry-run")["removed"] == ["c"]
+    assert (home / "data" / "runs" / "c").is_dir()
+    assert said(capsys, "runs", "prune", "--keep", "1")["removed"] == ["c"]
+    assert sorted(run.id for run in runs.list_runs()) == ["a", "b", "d"]
+
+
+def test_profiles_from_run_to_trend(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(home, "one")
+    stored(home, "two", version="0.5.23")
+    for name in ("one", "two"):
+        assert said(capsys, "profiles", "save", "mine", "--from", name)["evidence"] == (1 if name == "one" else 2)
+    rows = {row["name"]: row for row in said(capsys, "profiles")["profiles"]}
+    assert rows["mine"]["evidence"] == 2
+    assert rows["eagle3"]["evidence"] == 0, "ranges that others published are no evidence"
+    assert said(capsys, "profiles", "show", "mine")["name"] == "mine"
+    assert run_command_line(["profiles", "show", "mine"]) == 0
+    assert "## Evidence" in capsys.readouterr().out
+    assert run_command_line(["profiles", "show", "mine", "--toml"]) == 0
+    assert "[[evidence]]" in capsys.readouterr().out
+    assert run_command_line(["runs", "trend", "mine"]) == 0
+    assert "sglang: 0.5.15 → 0.5.23" in capsys.readouterr().out
+    assert len(said(capsys, "runs", "trend", "mine")["trend"]) == 2
+
+
+def test_profiles_check_names_file_line_and_key(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text('name = "x"\n[server]\nport = "x"\n[speculative]\nalgorithm = "NGRAM"\nnum_draft_tokens = -3\n')
+    assert run_command_line(["profiles", "check", str(bad)]) == 2
+    err = capsys.readouterr().err
+    assert "bad.toml:3: server.port" in err
+    assert "speculative.num_draft_tokens" in err
+    assert said(capsys, "profiles", "check", "ngram")["ok"] is True
+    assert run_command_line(["profiles"]) == 0
+
+
+def test_nothing_to_attach_to(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["attach"]) == 0
+    assert "no run is in progress" in capsys.readouterr().out
+    assert said(capsys, "attach") == {"runs": []}
+    stored(home, "old")
+    assert run_command_line(["attach", "old"]) == 2
+    assert "has ended" in capsys.readouterr().err
