@@ -58,13 +58,15 @@ def _minutes(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    from spectui.session import arms, comparing
+    from spectui.session import arms, comparing, running
     from spectui.session.starting import started
 
     sides = [comparing.split_run(text) for text in (args.a, args.b)]
     stored = [target for target, _ in sides if target.run is not None]
     _check(args, len(stored))
     asked = options.run_options(args)
+    if not stored:
+        running.build_spec((), asked)  # what is wrong with it is said before anything is started or asked
     with progress.Progress(quiet=args.json) as line, started([t for t, _ in sides], line.say) as live:
         specs = [
             None if url is None else arms.arm_spec(name, url, key=args.key, admin_key=args.admin_key, trusted=mine)
@@ -200,9 +202,10 @@ def print_compared(said: dict[str, Any]) -> None:
     for arm in said["arms"]:
         simulated = " · simulated" if arm.get("simulated") else ""
         text = f"{arm.get('algorithm')}  {arm.get('url')}  SGLang {arm.get('version')}{simulated}"
-        print(tables.wrapped(f"{text}  {arm.get('model')}  run {arm['run']}", lead=f"{arm['name']}  "))
-    print(f"\n{said['pass']} pass; ratios are A over B, with what holds them in 95 of 100 cases\n")
+        print(tables.wrapped(f"{text}  {arm.get('model')}", lead=f"{arm['name']}  "))
     rows = said["by_concurrency"]
+    looks = ", over all looks together" if any(row.get("until_sure") for row in rows) else ""
+    print(f"\n{said['pass']} pass; ratios are A over B, intervals at 95 %{looks}\n")
     head = ("at a time", "tok/s A", "tok/s B", "ratio", "interval", "verdict")
     shown_rows = [
         (
@@ -237,6 +240,8 @@ def print_compared(said: dict[str, Any]) -> None:
         print(tables.wrapped(said["differences"]["text"], lead="         "))
     for note in said.get("notes") or ():
         print(tables.wrapped(note, lead="note: "))
+    runs = dict.fromkeys(str(arm["run"]) for arm in said["arms"])
+    print(tables.wrapped(" and ".join(runs), lead="run " if len(runs) == 1 else "runs "))
     sys.stdout.flush()
 
 

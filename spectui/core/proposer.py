@@ -112,7 +112,13 @@ def _starved(evidence: Evidence) -> ProposerState | None:
     if per_request:
         more += f", about {max(1, round(missing / per_request))} requests of this size"
     if have:
-        said = f"{_requests(evidence.requests_before)} have fed the store {have:,} tokens; {reached}"
+        fed = [f"{_requests(evidence.requests_before)} have fed the store {evidence.tokens_before:,} tokens"]
+        if evidence.primed_tokens:
+            fed = [
+                f"an external corpus holds {evidence.primed_tokens:,} tokens",
+                *(fed if evidence.tokens_before else ()),
+            ]
+        said = f"{' and '.join(fed)}; {reached}"
     else:
         said = (
             f"nothing had been fed when measuring began, and the {_requests(evidence.requests_measured)} measured "
@@ -160,8 +166,13 @@ def _fed(evidence: Evidence) -> ProposerState:
                 (f"measure at least {MIN_VALUES} requests",),
             )
         steadiness = "accept length was steady at the end of feeding"
-    source = "an external corpus and " if evidence.primed else ""
-    return ProposerState("fed", f"fed by {source}{have:,} tokens of other answers; {steadiness}", half)
+    source = f"{have:,} tokens of other answers"
+    if evidence.primed:
+        size = f" of {evidence.primed_tokens:,} tokens" if evidence.primed_tokens else ""
+        source = f"an external corpus{size}"
+        if evidence.tokens_before:
+            source += f" and {evidence.tokens_before:,} tokens of other answers"
+    return ProposerState("fed", f"fed by {source}; {steadiness}", half)
 
 
 def _requests(count: int) -> str:

@@ -50,7 +50,7 @@ def documents(path: Path, without: Container[str] = ()) -> list[str]:
             found.append(item)
     if not any(text.strip() for text in found):
         raise ValueError("it holds no text: one JSON string on each line, or plain text, is needed")
-    return found
+    return list(dict.fromkeys(found))  # two arms may have given the same answer
 
 
 def why_not(info: ServerInfo) -> str:

@@ -13,7 +13,7 @@ from spectui.core.fairness import Side, side_of
 from spectui.core.result import RunResult
 from spectui.core.rows import Row
 from spectui.core.spec import ArmSpec, RunSpec
-from spectui.core.stats import NOT_FAIR, verdict
+from spectui.core.stats import MIN_UNITS, NO_DIFFERENCE, NOT_FAIR, Estimate, Verdict, verdict
 from spectui.session import SessionError, arms, disturbances, history_of_feeding, noise, running
 from spectui.session.arms import Target
 from spectui.session.compared import ArmSource, Compared, stored_spec
@@ -82,6 +82,8 @@ def compare_sources(
         if looked is not None or reasons:
             known = row.verdict.reasons if row.verdict.word == NOT_FAIR else ()
             row = replace(row, verdict=verdict(row.throughput, list(dict.fromkeys([*known, *reasons]))))
+        if floor is not None and floor.sd > 0 and row.verdict.word == NO_DIFFERENCE:
+            row = replace(row, verdict=_beyond_noise(row, compare(*sides).throughput, floor))
         rows.append(row)
     first = rows[0].concurrency
     answers_a, answers_b = a.answers(), b.answers()
@@ -89,6 +91,13 @@ def compare_sources(
     said = greedy.detail if greedy and _greedy(a) and _greedy(b) else ""
     notes = tuple(_notes(a, b, rows, floors, looks or {}))
     return Compared(tuple(rows), a, b, chosen, said, floors, dict(looks or {}), notes)
+
+
+def _beyond_noise(row: Comparison, bare: Estimate | None, floor: Floor) -> Verdict:
+    """What is needed, where a part of the error does not shrink with more prompts."""
+    if bare is None or bare.units < MIN_UNITS:
+        return row.verdict
+    return Verdict(NO_DIFFERENCE, (noise.need_text(bare, floor),))
 
 
 def _greedy(source: ArmSource) -> bool:

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from math import log
+from math import exp, log, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from spectui.core.evidence import is_stateful
 from spectui.core.fairness import side_of
 from spectui.core.result import RunResult
 from spectui.core.rows import Row
-from spectui.core.sample import noise_floor
+from spectui.core.sample import DIFFERENCE, needs_blocks, noise_floor
 from spectui.core.spec import ArmSpec, RunSpec
 from spectui.core.stats import Estimate
 from spectui.session import SessionError, running
@@ -61,6 +61,28 @@ class Floor:
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "log_ratios": list(self.log_ratios), "text": self.text}
+
+
+SIGMAS = 2.8
+"""Of a difference that is found four times out of five at 95 %: 1.96 + 0.84."""
+
+
+def need_text(bare: Estimate, floor: Floor) -> str:
+    """How many more units it takes, where a part of the error never shrinks with them. ``bare``: without the floor."""
+    wanted, hidden = log(1.0 + DIFFERENCE), SIGMAS * floor.sd
+    if hidden >= wanted:
+        seen = exp(hidden) - 1.0
+        return (
+            f"with this node's noise floor of {100 * floor.sd:.1f} % only differences of about {100 * seen:.0f} % can "
+            f"be seen, however many {bare.unit} are measured; step time and accept length apart settle sooner"
+        )
+    left = exp(sqrt(wanted**2 - hidden**2)) - 1.0
+    need = needs_blocks(bare, difference=left)
+    if not need.more:
+        return (
+            f"{bare.units} {bare.unit} are enough to see a difference of {100 * DIFFERENCE:.0f} % over the noise floor"
+        )
+    return need.text.replace(f"{100 * left:.0f} %", f"{100 * DIFFERENCE:.0f} %")
 
 
 def place_of(result: RunResult, arm: str) -> tuple[str, str, str]:
