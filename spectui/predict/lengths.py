@@ -39,6 +39,8 @@ class ChainRun:
     concurrency: int
     histogram: tuple[int, ...]
     draft_model: str = ""
+    thresholds: tuple[float, float] = (1.0, 1.0)
+    """Accept thresholds in force, single and accumulated."""
 
 
 def ngram_settings(setting: Setting, version: str | None) -> NgramSettings | None:
@@ -98,7 +100,10 @@ def chain_estimates(
         usable = [
             r
             for r in runs
-            if r.algorithm == setting.algorithm and r.num_steps >= steps and r.draft_model == draft and any(r.histogram)
+            if (r.algorithm, r.draft_model, r.thresholds)
+            == (setting.algorithm, draft, thresholds_of(setting.plan.in_force))
+            and r.num_steps >= steps
+            and any(r.histogram)
         ]
         for level in concurrency:
             if not usable:
@@ -111,6 +116,13 @@ def chain_estimates(
             note = f"from a chain of {run.num_steps} steps"
             found[setting.name, level] = Length(lengths[steps], error, tracking.CHAIN, note)
     return found
+
+
+def thresholds_of(in_force: Mapping[str, Any]) -> tuple[float, float]:
+    """Unset means 1: only what the model itself would write is accepted."""
+    found = (in_force.get(f"accept_threshold_{name}") for name in ("single", "acc"))
+    single, acc = (float(v) if isinstance(v, (int, float)) else 1.0 for v in found)
+    return single, acc
 
 
 def predictions(

@@ -62,6 +62,11 @@ class MeasuredCell:
             "reservations": against_best(one),
             "run": self.folder.name,
             "pass": one.pass_name,
+            "passes": {
+                p.pass_name: {"tokens_per_s": p.output_tokens_per_s, "accept_length": p.accept_length}
+                for p in self.result.passes.values()
+                if p.concurrency == self.concurrency
+            },
         }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from spectui.core.result import RunResult, fold
 from spectui.core.rows import Row
-from spectui.predict.lengths import ChainRun
+from spectui.predict.lengths import ChainRun, thresholds_of
 from spectui.predict.replay import Pair, ReplaySourceError, Source
 from spectui.session.sweep_spec import Work
 from spectui.store import journal, locations
@@ -122,5 +122,5 @@ def chain_runs(runs: Iterable[tuple[Path, RunResult]]) -> list[ChainRun]:
                 continue
             if isinstance(steps, int) and steps > 0:
                 draft = str(settings.get("draft_model_path") or "")
-                found.append(ChainRun(one.algorithm, steps, level, tuple(histogram), draft))
+                found.append(ChainRun(one.algorithm, steps, level, tuple(histogram), draft, thresholds_of(settings)))
     return found

@@ -84,7 +84,7 @@ def make(
         {key: list(values) for key, values in axes.knobs.items()},
         dict(axes.draft_models),
         keep_losers,
-        version,
+        version or serving.version_of(profile),
     )
 
 

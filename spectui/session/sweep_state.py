@@ -90,6 +90,13 @@ class SweepState:
         else:
             self.current = row
 
+    def _on_intervals(self, row: Row) -> None:
+        """All runs being done, the node's noise is better known than at the end of each."""
+        for name, level, low, high in row.get("cells") or ():
+            found = self.cells.get((name, level), {}).get("measured")
+            if found:
+                self.cells[name, level] = {**self.cells[name, level], "measured": {**found, "interval": [low, high]}}
+
     def _on_failed(self, row: Row) -> None:
         self.failed[row["setting"]] = str(row.get("cause") or "")
         self.current = {}

@@ -13,14 +13,15 @@ from spectui.core.result import RunResult, record_of
 from spectui.core.rows import Row
 from spectui.core.spec import RunSpec
 from spectui.hosts import servers
-from spectui.hosts.records import ServerRecord, alive
+from spectui.hosts.records import ServerRecord
 from spectui.predict import tracking
-from spectui.predict.breakeven import Prediction
-from spectui.predict.settings_grid import HOT, Setting, launch_groups
+from spectui.predict.breakeven import RUN_TO_RUN, Prediction
+from spectui.predict.settings_grid import Setting
 from spectui.predict.sweep import Cell, Costs, EarlyStop, Launch, Measured, SweepPlan
-from spectui.session import SessionError, arms, running, serving, sweep_best, sweep_sources
+from spectui.session import SessionError, arms, running, sweep_best, sweep_sources
 from spectui.session.sweep_best import MeasuredCell
-from spectui.session.sweep_knowledge import FEED_RECORD_REQUESTS, Knowledge, start_keys
+from spectui.session.sweep_knowledge import FEED_RECORD_REQUESTS, Knowledge
+from spectui.session.sweep_server import ServerInHand
 from spectui.session.sweep_spec import Work
 from spectui.session.sweep_state import SweepState
 from spectui.store import journal
@@ -43,13 +44,12 @@ class Sweeper:
         self._know = Knowledge(work)
         self._settings = {s.name: s for s in work.settings}
         self._measured: dict[Cell, MeasuredCell] = {}
-        self._record: ServerRecord | None = None
-        self._running: str | None = None
-        """Setting in force on the server in hand."""
+        self._server = ServerInHand(work, self._say, stopped)
         self._spent: list[tuple[float, float]] = []
         """(thought, taken) of the cells of this process, in seconds."""
         self._predicted: dict[Cell, Prediction] = {}
         self._costs = Costs()
+        self._noise = RUN_TO_RUN
 
     # -- the whole
 
@@ -66,7 +66,9 @@ class Sweeper:
                 self._heed()
                 self._launch(plan.launches[0])
         finally:
-            self._stop_server()
+            self._server.stop()
+            self._noise = self._know.model().run_to_run
+            self._say("intervals", cells=[[name, level, f.low, f.high] for (name, level), f in self._figures().items()])
             self._say("best", best=sweep_best.best(self._measured.values(), self.work.options.concurrency, self._noise))
         if not self._measured:
             causes = list(dict.fromkeys(self.state.failed.values()))
@@ -97,8 +99,8 @@ class Sweeper:
                 continue
             for record in servers.records():
                 if record.id == row.get("id"):
-                    self._record = record
-                    self._stop_server()
+                    self._server.take(record)
+                    self._server.stop()
         running_now = self.state.current
         if running_now.get("kind") == "cell" and running_now.get("folder"):
             handle = running.handle_of(Path(running_now["folder"]))
@@ -123,9 +125,10 @@ class Sweeper:
             measured=self._figures(),
             failed=set(self.state.failed),
             done=set(self.state.cells),
-            running=self._running,
+            running=self._server.setting.name if self._server.setting else None,
         )
         self._predicted = predicted
+        self._noise = self._know.model().run_to_run
         self._say("plan", **plan_json(plan, predicted, missing))
         return plan
 
@@ -133,111 +136,26 @@ class Sweeper:
         found = {cell: one.figures(self._noise) for cell, one in self._measured.items()}
         return {cell: figures for cell, figures in found.items() if figures is not None}
 
-    @property
-    def _noise(self) -> float:
-        return self._know.model().run_to_run
-
     # -- one server
 
     def _launch(self, launch: Launch) -> None:
-        """The first setting of a launch that has not run: on the server in hand where that can be changed to it."""
+        """The first cell of a launch. A failed start is a result of its setting."""
         name, level = launch.cells[0]
         setting = self._settings[name]
-        if self._hot_from(setting):
-            self._change(setting)
-        if self._running != name:
-            self._stop_server()
-            if not self._start(setting):
-                return
-        self._measure(setting, level)
-
-    def _hot_from(self, setting: Setting) -> bool:
-        """Whether the server in hand need not be started anew for it."""
-        current = self._settings.get(self._running or "")
-        return current is not None and current is not setting and len(launch_groups([current, setting])) == 1
-
-    def _start(self, setting: Setting) -> bool:
-        begun = time.monotonic()
-        server_name = f"sweep-{self.work.spec.sweep_id[-4:]}-{list(self._settings).index(setting.name) + 1}"
         try:
-            prepared = serving.prepare(self.work.profile_for(setting), version=self.work.spec.version, name=server_name)
-            self._record = serving.launch(prepared)
-            self._server("starting", setting, log=self._record.log_path)
-            state = serving.wait_ready(self._record, self._phases(setting), cancelled=self._stopped, poll_s=0.1)
+            record = self._server.bring(setting, self._costs.start(name))
         except SessionError as error:
-            self._fail(setting, str(error))
-            return False
-        except Exception as error:  # one setting must not end the sweep
-            self._fail(setting, f"a fault in spectui: {type(error).__name__}: {error}")
-            return False
-        self._heed()
-        if not state.ready:
-            self._fail(setting, f"{server_name} did not become ready")
-            return False
-        seconds = time.monotonic() - begun
-        for key in start_keys(self.work, setting.name, setting.algorithm):
-            tracking.note_start(key, round(seconds, 3))
-        self._running = setting.name
-        self._server("ready", setting, seconds=round(seconds, 3))
-        return True
-
-    def _phases(self, setting: Setting) -> Callable[[Any], None]:
-        last = ""
-
-        def say(state: Any) -> None:
-            nonlocal last
-            if state.phase != last:
-                last = state.phase
-                self._say("phase", setting=setting.name, phase=last, left_s=state.left_s)
-
-        return say
-
-    def _change(self, setting: Setting) -> None:
-        """While the server runs; where it refuses, a restart follows."""
-        from spectui.engines.sglang.client import SglangClient
-        from spectui.engines.sglang.errors import EngineError
-
-        assert self._record is not None
-        values = {key: setting.plan.in_force[key] for key in HOT if key in setting.plan.in_force}
-        keys = [self.work.profile.server.api_key, self.work.profile.server.admin_api_key]
-        key, admin = (None if ref is None else arms.resolve_key(ref) for ref in keys)
-        try:
-            with SglangClient(self._record.url, key=key, admin_key=admin) as client:
-                applied = client.set_internal_state(values).applied
-        except EngineError as error:
-            applied = None
-            self._say("note", text=f"{setting.name}: not changed while running ({error}); it is started anew")
-        if applied:
-            self._running = setting.name
-            self._server("ready", setting, hot=True)
-
-    def _stop_server(self) -> None:
-        record, self._record = self._record, None
-        was, self._running = self._running, None
-        if record is None:
+            self._heed()  # a start that we cut off ourselves is no failure of the setting
+            self._say("failed", setting=name, cause=str(error))
             return
-        with contextlib.suppress(SessionError):
-            serving.stop(record.name, leftovers=False)
-        state = "left" if alive(record) else "stopped"
-        self._say("server", id=record.id, name=record.name, setting=was, state=state)
-
-    def _server(self, state: str, setting: Setting, **more: Any) -> None:
-        assert self._record is not None
-        self._say(
-            "server", id=self._record.id, name=self._record.name, url=self._record.url, setting=setting.name,
-            state=state, **more,
-        )  # fmt: skip
-
-    def _fail(self, setting: Setting, cause: str) -> None:
-        self._stop_server()
-        self._heed()  # a start that we cut off ourselves is no failure of the setting
-        self._say("failed", setting=setting.name, cause=cause)
+        try:
+            self._measure(record, setting, level)
+        except (SessionError, OSError) as error:  # one run must not end the sweep
+            self._say("cell", setting=name, concurrency=level, state="end", status="failed", reason=str(error))
 
     # -- one cell
 
-    def _measure(self, setting: Setting, level: int) -> None:
-        record = self._record
-        assert record is not None
+    def _measure(self, record: ServerRecord, setting: Setting, level: int) -> None:
         begun = time.monotonic()
         cell = (setting.name, level)
         predicted = self._predicted.get(cell)

@@ -304,6 +304,12 @@ def test_shorter_chains_from_the_longest_one() -> None:
     assert chain_estimates(rows, [other], (1,), spreads={}) == {}
 
 
+def test_a_chain_that_accepts_otherwise_tells_nothing() -> None:
+    rows = [s for s in grid("EAGLE3", num_steps=(2,), accept_threshold_single=(0.5, 1.0)).settings if s.runs]
+    strict = ChainRun("EAGLE3", 3, 1, (5, 5, 5, 5), "head")
+    assert set(chain_estimates(rows, [strict], (1,), spreads={})) == {(rows[1].name, 1)}
+
+
 def test_what_cannot_be_predicted_says_why() -> None:
     model = StepTimeModel.of([StepSample(Setup(), "none", 1, 0, 1, 10.0, 0.01)])
     found, missing = predictions(SET, (1,), {(N4, 1): Length(2.0, 0.1, "other text")}, model)

@@ -178,6 +178,13 @@ def test_predicted_stays_as_it_was_before_the_run() -> None:
         (1, 60.0, False), (4, 70.0, True)]  # fmt: skip
 
 
+def test_intervals_follow_the_noise_that_all_runs_show() -> None:
+    rows = {"t": 199.0, "kind": "intervals", "cells": [["none", 1, 40.0, 60.0], ["N4", 1, 1.0, 2.0]]}
+    state = fold([HEAD, end("none", 1), rows])
+    assert state.cells["none", 1]["measured"]["interval"] == [40.0, 60.0]
+    assert ("N4", 1) not in state.cells
+
+
 def test_time_without_the_breaks() -> None:
     stop = {"t": 200.0, "kind": "end", "status": "interrupted", "reason": "ended"}
     again = {"t": 1000.0, "kind": "resumed", "before": None}
