@@ -14,6 +14,7 @@ from spectui.core.gpu import GpuReading
 from spectui.core.redact import HIDDEN, hide_argv, is_secret, looks_secret
 from spectui.hosts.gpu_facts import gpus_of
 from spectui.hosts.records import ServerRecord, read_all
+from spectui.hosts.sockets import Sockets
 from spectui.hosts.supervision import Supervision, supervision
 from spectui.hosts.visible import Visible, map_visible
 
@@ -105,12 +106,13 @@ def find(
     gpus = list(readings)
     found = []
     in_trees: set[int] = set()
+    sockets = Sockets()
     for pid, sim in roots.items():
         if _has_root_above(pid, by_pid, roots):
             continue
         pids = _tree(pid, children)
         in_trees.update(pids)
-        found.append(_describe(by_pid[pid], sim, pids, gpus, known))
+        found.append(_describe(by_pid[pid], sim, pids, gpus, known, sockets))
     found += _leftovers(all_, in_trees, children, gpus, known)
     return sorted(found, key=lambda s: (s.leftover, s.port, s.pid))
 
@@ -204,13 +206,11 @@ def template_of(server: FoundServer) -> Template:
 
 def _scan() -> list[Row]:
     found = []
-    for p in psutil.process_iter():
-        try:
-            cmdline = tuple(p.cmdline())
-            name = p.name() if not cmdline or "sglang" in cmdline[0] else ""
-            found.append(Row(p.pid, p.ppid(), name, cmdline))
-        except (psutil.Error, OSError):
+    for p in psutil.process_iter(["ppid", "name", "cmdline"]):  # one read of its stat file for the first two
+        info = p.info
+        if info["cmdline"] is None or info["ppid"] is None:
             continue
+        found.append(Row(p.pid, info["ppid"], info["name"] or "", tuple(info["cmdline"])))
     return found
 
 
@@ -238,7 +238,12 @@ def _port(settings: Mapping[str, str | bool]) -> int:
 
 
 def _describe(
-    row: Row, sim: bool, pids: tuple[int, ...], gpus: Sequence[GpuReading], known: Sequence[ServerRecord]
+    row: Row,
+    sim: bool,
+    pids: tuple[int, ...],
+    gpus: Sequence[GpuReading],
+    known: Sequence[ServerRecord],
+    sockets: Sockets,
 ) -> FoundServer:
     settings = settings_of(row.cmdline)
     port = _port(settings)
@@ -251,7 +256,7 @@ def _describe(
         environ = process.environ() if gpus else None
     except (psutil.Error, OSError, KeyError):
         pass  # another user's: what could be read until here is shown
-    listening = _listens(pids, port)
+    listening = sockets.listens(pids, port)
     record = next((r for r in known if r.pid == row.pid and r.here and abs(r.start_time - start) < 1.0), None)
     visible = None
     if environ is not None:
@@ -273,19 +278,6 @@ def _describe(
         supervised=None if record is not None else supervision(row.pid),
         simulated=sim,
     )
-
-
-def _listens(pids: Iterable[int], port: int) -> bool | None:
-    hidden = False
-    for pid in pids:
-        try:
-            connections = psutil.Process(pid).net_connections(kind="tcp")
-        except (psutil.Error, OSError):
-            hidden = True
-            continue
-        if any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in connections):
-            return True
-    return None if hidden else False
 
 
 def _leftovers(

@@ -30,15 +30,17 @@ class Target:
 def resolve(text: str) -> Target:
     """Raises :class:`SessionError` when nothing answers to the name."""
     if "://" in text or _looks_like_address(text):
-        url = text if "://" in text else f"http://{text}"
-        parts = urlsplit(url)
+        from spectui.engines.sglang.address import dialled, shown
+        from spectui.engines.sglang.errors import BadAddress
+
         try:
-            port = parts.port
-        except ValueError as error:
-            raise SessionError(f"{text}: the port is not a number from 0 to 65535", 2) from error
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SessionError(f"{text} is not a URL that a server can have; write http://HOST:PORT", 2)
-        return Target(text, url=f"{parts.scheme}://{_netloc(parts.hostname, port)}{parts.path.rstrip('/')}")
+            url = dialled(text)
+        except BadAddress as error:
+            raise SessionError(
+                f"{shown(text)} is not a URL that a server can have; write http://HOST:PORT", 2
+            ) from error
+        # A user and password in an address would be stored with the run; keys have an option of their own.
+        return Target(shown(text), url=shown(url))
     run = _run_folder(text)
     if run is not None:
         return Target(text, run=run)
@@ -62,11 +64,6 @@ def resolve(text: str) -> Target:
 def _looks_like_address(text: str) -> bool:
     host, colon, port = text.rpartition(":")
     return bool(colon and host and port.isdigit() and "/" not in host)
-
-
-def _netloc(host: str, port: int | None) -> str:
-    shown = f"[{host}]" if ":" in host else host
-    return shown if port is None else f"{shown}:{port}"
 
 
 def _run_folder(text: str) -> Path | None:
@@ -100,10 +97,16 @@ def arm_spec(
 
 
 def managed(url: str) -> ServerRecord | None:
-    """The record of the running server that spectui started at this address."""
+    """The record of the running server that spectui started at this address, however its host is spelled."""
+    from spectui.engines.sglang.address import is_loopback
     from spectui.hosts import records, servers
 
-    return next((r for r in servers.records() if r.url == url and records.alive(r)), None)
+    here, port = is_loopback(url), urlsplit(url).port
+    for record in servers.records():
+        same = record.url == url or (here and is_loopback(record.url) and record.port == port)
+        if same and records.alive(record):
+            return record
+    return None
 
 
 def resolve_key(reference: str) -> str:

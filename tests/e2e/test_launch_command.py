@@ -387,3 +387,57 @@ def test_thresholds_of_releases_whose_answer_proves_nothing(
     assert (code, json.loads(out)["applied"]) == (0, True)
     if version == "0.4.9":
         assert run(capfd, "hot", "s", "--add-corpus", "r1")[0] == 2
+
+
+# -- servers that one command starts for itself
+
+
+def test_a_baseline_beside_a_speculative_server_gets_its_limits_and_both_end(tmp_path: Path) -> None:
+    from spectui.session import starting
+    from spectui.session.arms import Target
+
+    fast = write(tmp_path, "fast", 'algorithm = "NGRAM"', max_running_requests=24)
+    plain = write(tmp_path, "plain", 'algorithm = "none"')
+    said: list[str] = []
+    targets = [Target("plain", profile=Path(plain)), Target("fast", profile=Path(fast))]
+    with starting.started(targets, said.append) as live:
+        assert [own for _, own in live] == [True, True]
+        records = {record.name: record for record in servers.records()}
+        assert set(records) == {"plain-A", "fast-B"}
+        argv = records["plain-A"].argv
+        assert argv[argv.index("--max-running-requests") + 1] == "24"
+        assert len({records[name].port for name in records}) == 2
+        assert len({records[name].nccl_port for name in records}) == 2
+        assert live[0][0] is not None
+        assert live[0][0].url == records["plain-A"].url
+    assert servers.records() == []
+    assert any("given the limits of fast: max_running_requests 24" in text for text in said)
+
+
+def test_when_one_of_two_fails_the_other_is_ended_too(tmp_path: Path) -> None:
+    from spectui.session import starting
+    from spectui.session.arms import Target
+
+    good = write(tmp_path, "good")
+    bad = write(tmp_path, "bad", speculative=EAGLE3, sim_fail="draft")
+    targets = [Target("good", profile=Path(good)), Target("bad", profile=Path(bad))]
+    with pytest.raises(SessionError, match="bad-B failed, draft path"), starting.started(targets):
+        raise AssertionError("it is not ready")
+    assert servers.records() == []
+
+
+def test_plan_of_two_profiles(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    eagle = write(tmp_path, "a", speculative=EAGLE3)
+    other = write(tmp_path, "b", speculative=EAGLE3 + "\naccept_threshold_acc = 0.9", page_size=16)
+    code, out, _ = run(capfd, "plan", eagle, other, "--json")
+    said = json.loads(out)
+    assert code == 0
+    how = {change["key"]: change["how"] for change in said["changes"]}
+    assert how == {"accept_threshold_acc": "hot", "page_size": "relaunch"}
+    assert {d["key"]: d["kind"] for d in said["differences"]} == {"accept_threshold_acc": "tested"}
+    assert said["plans"][0]["draft"]["notes"] == [
+        "draft and target not checked against each other: neither config.json could be read"
+    ]
+    code, out, _ = run(capfd, "plan", eagle, other)
+    assert "hot while it runs: " in out
+    assert "0.9  hot" in out.replace("   ", "  ")

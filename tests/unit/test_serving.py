@@ -14,7 +14,7 @@ import pytest
 from spectui.core.profile import Profile, ServerPart, SpeculativePart
 from spectui.hosts import interpreter, ports, records, servers
 from spectui.hosts.records import ServerRecord
-from spectui.session import SessionError, preflight, serving, starting
+from spectui.session import SessionError, arms, preflight, serving, starting
 from spectui.session.arms import Target
 
 
@@ -284,3 +284,32 @@ def test_nothing_is_stopped_for_a_launch_that_cannot_be() -> None:
     ):
         with pytest.raises(SessionError, match=rf"{says}.*old was not touched"):
             serving.relaunch(replace(made, launch=replace(made.launch, **wrong)), "old")
+
+
+# -- what is meant by a name
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("127.0.0.1:30000", "http://127.0.0.1:30000"),
+        ("http://0.0.0.0:30000/v1/", "http://127.0.0.1:30000"),
+        ("https://h/prefix/", "https://h/prefix"),
+        ("http://me:hunter2@h:1/?key=s", "http://h:1"),
+    ],
+)
+def test_an_address_is_dialled_as_everywhere_and_keeps_no_password(text: str, url: str) -> None:
+    target = arms.resolve(text)
+    assert target.url == url
+    assert "hunter2" not in target.name
+
+
+def test_what_is_no_name_of_anything() -> None:
+    for text in ("http://h:99999", "ftp://h", "http://me:hunter2@:1"):
+        with pytest.raises(SessionError, match="not a URL") as caught:
+            arms.resolve(text)
+        assert "hunter2" not in str(caught.value)
+    with pytest.raises(SessionError, match="neither a URL nor"):
+        arms.resolve("no-such-thing")
+    with pytest.raises(SessionError, match="SPECTUI_TEST_ABSENT"):
+        arms.arm_spec("A", arms.resolve("h:1"), key="env:SPECTUI_TEST_ABSENT")
