@@ -98,6 +98,7 @@ def _rows(*, quick: bool) -> list[dict[str, Any]]:
                 "busy": told.busy if told else None,
                 "in_force": told.settings if told else {},
                 "supervised": server.supervised.sentence if server.supervised else "",
+                "phase": _phase(server.record) if server.record and _silent(server, told) else "",
             }
         )
     seen = {server.record.name for server in found if server.record}
@@ -106,6 +107,30 @@ def _rows(*, quick: bool) -> list[dict[str, Any]]:
             row = {"name": record.name, "url": record.url, "pid": None, "managed": True, "ended": True}
             rows.append({**row, "log": record.log_path})
     return rows
+
+
+def _silent(server: Any, told: Any) -> bool:
+    return not server.leftover and (server.listening is False or (told is not None and told.running is None))
+
+
+def _phase(record: Any) -> str:
+    """Where the start of a managed server stands, by its log, which says less and costs less than asking it."""
+    from spectui.engines.sglang.log import LogReader
+    from spectui.hosts import serverlog, timings
+
+    reader, tail = LogReader(), serverlog.LogTail(record.log_path)
+    new = tail.read()
+    reader.feed(new.text, new.written_s)
+    phase = reader.phase
+    if reader.state in ("ready", "stopping", "failed") or phase is None:
+        return str(reader.state) if reader.state in ("stopping", "failed") else ""
+    done = [p.name for p in reader.phases if p.seconds is not None]
+    now = time.time()
+    spent = max(0.0, now - phase.begin_s) if phase.begin_s is not None else 0.0
+    left = timings.left_s(timings.last_time(record), done, phase.name, spent)
+    stuck = reader.stuck(now)
+    told = f", {stuck.text}" if stuck is not None else f", about {left:.0f} s left" if left is not None else ""
+    return f"starting: {phase.name}{told}"
 
 
 def _ask(found: list[Any]) -> dict[str, Any]:
@@ -166,7 +191,9 @@ def _state(row: dict[str, Any]) -> str:
     words = ["started by spectui" if row["managed"] else "not started by spectui"]
     if row["simulated"]:
         words.append("simulated")
-    if row["listening"] is False:
+    if row["phase"]:
+        words.append(row["phase"])
+    elif row["listening"] is False:
         words.append("port not open yet")
     if row["supervised"]:
         words.append(str(row["supervised"]))

@@ -47,6 +47,15 @@ def interpreter_of(argv: Sequence[str], env: Mapping[str, str]) -> str | None:
     return None
 
 
+def runs_sglang(argv: Sequence[str]) -> bool:
+    """Whether a local command is SGLang's own, perhaps behind a prefix such as ``numactl``, with no shell around it."""
+    from spectui.hosts.discover import matches
+
+    if kind_of(argv) != "plain" or any(" " in word for word in argv):
+        return False
+    return any(matches(argv[i:]) is False for i in range(min(6, len(argv))))
+
+
 def version_of(
     argv: Sequence[str], env: Mapping[str, str], cwd: str | None = None, *, timeout_s: float = 5.0
 ) -> str | None:
@@ -89,8 +98,11 @@ def ask(
     timeout_s: float = HELP_LIMIT_S,
     folder: Path | None = None,
 ) -> frozenset[str] | None:
-    """Ask for ``--help`` now and remember the answer; None where there is none in time or it is not SGLang's."""
-    if kind_of(head) != "plain":
+    """Ask for ``--help`` now and remember the answer; None where there is none in time or it is not SGLang's.
+
+    A script or a shell around the server is not asked: what it makes of ``--help`` nobody knows; it may start one.
+    """
+    if not runs_sglang(head):
         return None
     try:
         done = subprocess.run(

@@ -240,6 +240,23 @@ def test_a_launch_and_a_run_outlive_the_terminal(tmp_path: Path, capfd: pytest.C
     assert run(capfd, "stop", "s")[0] == 0
 
 
+def test_ctrl_c_leaves_the_server_and_says_how_to_end_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shell = terminal("launch", write(tmp_path, sim_fail="hang"))
+    try:
+        shell.expect(r"\d s  graph capture")
+        shell.sendintr()
+        shell.expect("goes on starting .*spectui stop s")
+        shell.expect(pexpect.EOF)
+        shell.wait()
+    finally:
+        shell.close()
+    assert shell.exitstatus == 130
+    code, out, _ = run(capfd, "servers", "s", "--json")
+    assert (code, json.loads(out)["servers"][0]["phase"]) == (0, "starting: graph capture")
+    assert run(capfd, "stop", "s")[0] == 0
+    assert servers.records() == []
+
+
 def test_a_stale_record_never_touches_whoever_has_its_number_now(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -220,11 +220,31 @@ def test_help_is_asked_once_and_what_it_does_not_list_is_not_passed(fake: Path, 
     assert interpreter.listed(first.head, "0.5.23") is None, "another version is asked anew"
 
 
-def test_what_is_no_help_of_sglang_is_not_believed(tmp_path: Path) -> None:
-    assert interpreter.ask([sys.executable, "-c", "print('--help')"], None, dict(os.environ)) is None
-    slow = [sys.executable, "-c", "import time; time.sleep(60)"]
-    assert interpreter.ask(slow, None, dict(os.environ), timeout_s=0.2) is None
-    assert interpreter.ask(["ssh", "node", "python"], None, dict(os.environ)) is None
+def test_what_is_no_help_of_sglang_is_not_believed(fake: Path) -> None:
+    head = [str(fake), "-m", "sglang.launch_server"]
+    assert interpreter.ask(head, None, dict(os.environ)) is not None
+    fake.write_text(f"#!{sys.executable}\nprint('--help')\n")
+    assert interpreter.ask(head, None, dict(os.environ)) is None
+    fake.write_text(f"#!{sys.executable}\nimport time; time.sleep(60)\n")
+    assert interpreter.ask(head, None, dict(os.environ), timeout_s=0.2) is None
+
+
+@pytest.mark.parametrize(
+    ("head", "asked"),
+    [
+        ("python3 -m sglang.launch_server", True),
+        ("numactl -N 0 python3 -m sglang.launch_server", True),
+        ("sglang serve", True),
+        ("./start.sh", False),
+        ("bash start.sh", False),
+        ("python3 wrapper.py", False),
+        ("ssh node python3 -m sglang.launch_server", False),
+        ("docker run image python3 -m sglang.launch_server", False),
+    ],
+)
+def test_only_sglang_itself_is_asked_for_its_help(head: str, asked: bool) -> None:
+    assert interpreter.runs_sglang(head.split()) is asked
+    assert interpreter.runs_sglang(["bash", "-c", f"exec {head}"]) is False
 
 
 def test_the_python_of_a_script_is_found_by_its_first_line(tmp_path: Path) -> None:
