@@ -267,6 +267,9 @@ class StepTimeModel:
         for row in rows:
             widths.setdefault(row.width, []).append(row)
         points = [self._pool(w, same) for w, same in sorted(widths.items())]
+        plain = [s for s in self.samples if s.algorithm == "none" and s.concurrency == level]
+        if width < points[0].at and plain:
+            return replace(_narrower(points[0], self._pool(1, plain), width), at=log(level))
         found = _read(points, float(width), f"{width} draft tokens", "draft tokens", flat=True)
         return replace(found, at=log(level))
 
@@ -307,6 +310,17 @@ def _read(points: Sequence[_Point], at: float, wanted: str, unit: str, *, flat: 
     have = f"{exp(near.at):.0f}" if unit == "at a time" else f"{near.at:.0f}"
     why = f"step time at {wanted} extrapolated from {have} {unit}"
     return _Point(at, value, near.variance + (BEYOND * doublings) ** 2, (*near.why, why), near.samples)
+
+
+def _narrower(near: _Point, plain: _Point, width: int) -> _Point:
+    """Narrower than all that was measured: no dearer than the narrowest that was, and at best on the line down to a
+    step without speculation. What is fixed in a verify step (host work, the draft) decides where between; the middle
+    is taken, and the span counts as four standard deviations."""
+    line = exp(plain.value) + (exp(near.value) - exp(plain.value)) * (width - 1) / max(near.at - 1, 1.0)
+    span = max(0.0, near.value - log(max(line, 1e-9)))
+    why = f"step time at {width} draft tokens extrapolated from {near.at:.0f} draft tokens and no speculation"
+    variance = near.variance + (span / 4) ** 2 + BETWEEN**2
+    return _Point(float(width), near.value - span / 2, variance, (*near.why, why), near.samples)
 
 
 def _run_to_run(samples: Sequence[StepSample]) -> float:

@@ -86,6 +86,20 @@ def test_of_one_concurrency_the_batch_slows_a_step_as_it_does_without_speculatio
     assert found.extrapolated
 
 
+def test_narrower_than_measured_lies_between_no_speculation_and_the_narrowest() -> None:
+    found = model(sample("none", 1, 1, 10.0), sample("NGRAM", 16, 1, 20.0)).at("NGRAM", 4, 1)
+    assert found is not None
+    assert found.extrapolated
+    assert "no speculation" in found.why
+    low, high = found.interval
+    assert 11.0 < low < 12.5, "on the line from 10 to 20"
+    assert 19.0 < high < 22.5, "as dear as the wide one"
+    blind = model(sample("NGRAM", 16, 1, 20.0)).at("NGRAM", 4, 1)
+    assert blind is not None
+    assert isclose(blind.ms, 20.0)
+    assert blind.log_error > found.log_error
+
+
 def test_an_algorithm_that_never_ran_has_no_step_time() -> None:
     assert GRID.at("EAGLE3", 4, 1) is None
     assert GRID.break_even("EAGLE3", 4, 1) is None
