@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spectui.checks._probe import Finding, Probe
 from spectui.checks._subject import Subject
+from spectui.engines.sglang.errors import Refused, Unauthorized
 
 
 def run(subject: Subject) -> Finding:
@@ -18,7 +19,9 @@ def run(subject: Subject) -> Finding:
             return Finding(False, value, expected, f"it generates although its health route says {health}", step)
         return Finding(True, value, expected, "a token came")
     value = f"health {spoken}, serves: no"
-    if health == 200:
+    if isinstance(token, (Unauthorized, Refused)):
+        detail, step = _what(token), token.next or "Give its key with --key env:NAME or file:PATH"
+    elif health == 200:
         detail = f"health answers 200 and no token comes: {_what(token)}"
         step = "The scheduler is dead or hangs: read the server's log, then restart it. Do not trust its health route"
     elif health == 503:

@@ -129,9 +129,9 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _save(args: argparse.Namespace) -> int:
-    from spectui.session import evidence
+    from spectui.session import profile_from
 
-    profile = evidence.save(
+    profile = profile_from.save(
         args.name,
         args.source,
         key=args.key,

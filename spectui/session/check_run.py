@@ -80,6 +80,8 @@ def measure(
     prompts, subject.reused = state.choose(pool, count)
     subject.workload, subject.workload_hash, subject.max_tokens = spec.workload.name, spec.workload.hash, max_tokens
     subject.fed = options.feed and subject.stateful
+    if options.feed and not subject.fed:
+        subject.notes.append(f"--feed changes nothing: {subject.algorithm} learns nothing from answers")
     if subject.reused:
         subject.notes.append(
             f"{subject.reused} of {len(prompts)} prompts were sent to this server before: the workload "

@@ -17,7 +17,7 @@ from spectui.core.rows import Row
 from spectui.core.spec import Prompt
 from spectui.engines.sglang.address import read_key
 from spectui.engines.sglang.client import SglangClient
-from spectui.engines.sglang.errors import NotReachable, NotSglang
+from spectui.engines.sglang.errors import NotReachable, NotSglang, StillStarting
 from spectui.session import SessionError, arms, check_run
 from spectui.session.check_run import DEFAULTS, CheckOptions, Target
 from spectui.store import locations, profiles
@@ -135,6 +135,9 @@ def check(
             _gather.reach(subject)
         except (NotReachable, NotSglang) as error:
             return _unreachable(target, name, error, time.monotonic() - began, when)
+        if subject.health == 503 and not subject.serves:
+            starting = StillStarting("it is still starting, or ends", target.url, "Wait for it: spectui check … --wait")
+            return _unreachable(target, name, starting, time.monotonic() - began, when)
         _gather.look_at_node(subject)
         subject.stored = _newest_first(target.profile)
         state = Rotation.load(target.url, target.profile.path if target.profile else None)

@@ -77,35 +77,53 @@ class Filter:
     since: float | None = None
 
     def holds(self, run: RunSummary) -> bool:
-        places: tuple[tuple[str | None, Sequence[str]], ...] = (
-            (self.model, run.models),
-            (self.gpu, run.gpus),
-            (self.version, run.versions),
-            (self.algorithm, run.algorithms),
-            (self.workload, (run.workload,)),
+        return (
+            _among(self.model, run.models)
+            and _among(self.gpu, run.gpus)
+            and _among(self.version, run.versions)
+            and _among(self.algorithm, run.algorithms)
+            and (self.workload is None or self.workload.lower() in run.workload.lower())
+            and (self.tag is None or self.tag in run.tags)
+            and (self.pinned is None or run.pinned is self.pinned)
+            and (self.since is None or run.when >= self.since)
+            and (self.text is None or _has_words(self.text, run))
         )
-        for wanted, have in places:
-            if wanted is not None and not any(wanted.lower() in one.lower() for one in have):
-                return False
-        if self.tag is not None and self.tag not in run.tags:
-            return False
-        if self.pinned is not None and run.pinned is not self.pinned:
-            return False
-        if self.since is not None and run.when < self.since:
-            return False
-        if self.text is None:
-            return True
-        whole = " ".join((run.id, run.note, *run.tags, *run.labels, *(word for _, have in places for word in have)))
-        return all(word in whole.lower() for word in self.text.lower().split())
 
 
-@dataclass(slots=True)
-class _Known:
+def _among(wanted: str | None, have: Sequence[str]) -> bool:
+    if wanted is None:
+        return True
+    small = wanted.lower()
+    return any(small in one.lower() for one in have)
+
+
+def _has_words(text: str, run: RunSummary) -> bool:
+    parts = (
+        run.id,
+        run.note,
+        run.workload,
+        *run.tags,
+        *run.labels,
+        *run.models,
+        *run.algorithms,
+        *run.versions,
+        *run.gpus,
+    )
+    whole = " ".join(parts).lower()
+    return all(word in whole for word in text.lower().split())
+
+
+class _Known(msgspec.Struct):
     """What the index holds of a run, and when it was true."""
 
     folder_ns: int
     journal_ns: int
-    summary: RunSummary
+    run: RunSummary
+
+
+class _File(msgspec.Struct):
+    schema: int
+    runs: list[_Known] = []
 
 
 @dataclass(slots=True)
@@ -129,7 +147,11 @@ def list_runs(
     for name, folder_ns in _folders(place):
         seen.add(name)
         known = index.known.get(name)
-        if known is None or known.folder_ns != folder_ns or _grown(place / name, known):
+        if (
+            known is None
+            or known.folder_ns != folder_ns
+            or (known.run.status not in FINAL and _grown(place / name, known))
+        ):
             made = _summarise(place / name)
             if made is None:
                 index.known.pop(name, None)
@@ -141,7 +163,7 @@ def list_runs(
             on_read(read)
             if read % 500 == 0:
                 _save(place, index)
-        found.append(known.summary)
+        found.append(known.run)
     gone = index.known.keys() - seen
     for name in gone:
         del index.known[name]
@@ -182,15 +204,15 @@ def _folders(place: Path) -> Iterator[tuple[str, int]]:
     with entries:
         for entry in entries:
             try:
-                if not entry.name.startswith(".") and entry.is_dir():
+                if entry.name[0] != "." and entry.is_dir():
                     yield entry.name, entry.stat().st_mtime_ns
             except OSError:
                 continue
 
 
 def _grown(folder: Path, known: _Known) -> bool:
-    """Only a run that had not ended can have grown: nobody writes to a journal after its end."""
-    return not known.summary.finished and _journal_ns(folder) != known.journal_ns
+    """Asked of runs that had not ended: nobody writes to a journal after its end."""
+    return _journal_ns(folder) != known.journal_ns
 
 
 def _journal_ns(folder: Path) -> int:
@@ -251,28 +273,26 @@ def _row(one: PassResult) -> dict[str, Any]:
 
 
 def _load(place: Path) -> _Index:
+    import gc
+
+    paused = gc.isenabled()
+    gc.disable()  # thousands of small values at once, none of them garbage
     try:
-        data = msgspec.json.decode((place / INDEX).read_bytes())
-        if data["schema"] != SCHEMA:
-            return _Index(changed=True)
-        known = {}
-        for row in data["runs"]:
-            values = row["run"]
-            for name in ("models", "algorithms", "versions", "gpus", "labels", "results", "tags"):
-                values[name] = tuple(values[name])
-            known[values["id"]] = _Known(row["folder_ns"], row["journal_ns"], RunSummary(**values))
-        return _Index(known)
-    except (OSError, msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError):
+        kept = msgspec.json.decode((place / INDEX).read_bytes(), type=_File)
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return _Index(changed=True)
+    finally:
+        if paused:
+            gc.enable()
+    if kept.schema != SCHEMA:
+        return _Index(changed=True)
+    return _Index({one.run.id: one for one in kept.runs})
 
 
 def _save(place: Path, index: _Index) -> None:
     """Whole or not at all; where it cannot be written, the next list takes longer."""
-    rows = [
-        {"folder_ns": one.folder_ns, "journal_ns": one.journal_ns, "run": one.summary} for one in index.known.values()
-    ]
     with contextlib.suppress(OSError):
-        write_whole(place / INDEX, msgspec.json.encode({"schema": SCHEMA, "runs": rows}))
+        write_whole(place / INDEX, msgspec.json.encode(_File(SCHEMA, list(index.known.values()))))
         index.changed = False
 
 

@@ -17,7 +17,7 @@ from sim_process import SimProcess, free_port
 from spectui.checks import _gather
 from spectui.cli import run_command_line
 from spectui.core.profile import Profile
-from spectui.session import checking, evidence, running
+from spectui.session import checking, profile_from, running
 from spectui.session.arms import Target, arm_spec
 from spectui.session.running import RunOptions
 
@@ -52,17 +52,17 @@ def eagle(home: Path) -> Profile:
     """A profile with evidence of a good server."""
     with SimProcess(*EAGLE, speed=SPEED) as sim:
         url = f"http://127.0.0.1:{sim.port}"
-        evidence.save("eagle", url)
-        return evidence.save("eagle", measured(url, workload="mixed", requests=8).name)
+        profile_from.save("eagle", url)
+        return profile_from.save("eagle", measured(url, workload="mixed", requests=8).name)
 
 
 @pytest.fixture(scope="module")
 def ngram(home: Path) -> Profile:
     with SimProcess(*NGRAM, speed=20) as sim:
         url = f"http://127.0.0.1:{sim.port}"
-        evidence.save("ngram-own", url)
+        profile_from.save("ngram-own", url)
         run = measured(url, workload="json", requests=16, passes=("cold", "warm"), flush="yes")
-        return evidence.save("ngram-own", run.name)
+        return profile_from.save("ngram-own", run.name)
 
 
 def check(sim: SimProcess, profile: Profile | None, **options: Any) -> dict[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ from spectui.core.passes import PassResult
 from spectui.core.profile import Profile, ServerPart, SpeculativePart
 from spectui.core.spec import Prompt
 from spectui.engines.sglang.answers import GeneratedToken
-from spectui.engines.sglang.errors import TimedOut
+from spectui.engines.sglang.errors import TimedOut, Unauthorized
 from spectui.engines.sglang.info import read_info
 from spectui.engines.sglang.log import read_log
 from spectui.hosts.discover import FoundServer
@@ -78,6 +78,8 @@ def test_health_and_serving_are_two_things() -> None:  # FC-81
     assert ask("short_request", dead).detail == "not checked: the server generates nothing"
     assert ask("serving", subject()).ok is True
     assert ask("serving", subject(health=503)).ok is False
+    keyed = ask("serving", subject(token=Unauthorized("a key is missing", "http://s", "Give --key")))
+    assert keyed.next == "Give --key", "a missing key is no dead scheduler"
 
 
 # -- settings

@@ -11,7 +11,8 @@ import pytest
 
 from spectui.core.profile import Profile, ServerPart, SpeculativePart
 from spectui.core.result import fold
-from spectui.session import SessionError, evidence
+from spectui.predict import tracking
+from spectui.session import SessionError, evidence, profile_from
 from spectui.store import profiles
 
 KEY = "sk-planted0123456789abcdef"
@@ -32,9 +33,10 @@ def rows(**arm: Any) -> list[dict[str, Any]]:
         for i in range(12):
             found.append({
                 "t": 3.0, "kind": "request", "index": i, "prompt_id": f"p{i}", "group": "g", "arm": "A",
-                "pass_name": name, "phase": "measure", "concurrency": 1, "block": 0,
-                "rid": f"{name}{i}", "start_s": 1.0 * i, "first_s": 0.1 + i, "last_s": 0.5 + i, "end_s": 0.5 + i, "status": "ok", "completion_tokens": 41 + i,
-                "verify_steps": 20 if name == "cold" else 12})  # fmt: skip
+                "rid": f"{name}{i}",
+                "pass_name": name, "phase": "measure", "concurrency": 1, "block": 0, "status": "ok",
+                "start_s": 1.0 * i, "first_s": 0.1 + i, "last_s": 0.5 + i, "end_s": 0.5 + i,
+                "completion_tokens": 41 + i, "verify_steps": 20 if name == "cold" else 12})  # fmt: skip
     return [*found, {"t": 9.0, "kind": "end", "status": "complete", "reason": ""}]
 
 
@@ -89,9 +91,12 @@ def test_model_facts(tmp_path: Path) -> None:
 
 def test_a_profile_made_of_a_run_can_be_read_back(home: Path) -> None:
     stored(home)
-    saved = evidence.save("mine", "run")
+    tracking.note(tracking.Miss("chain", "accept length", 2.4, 2.2, "4 drafts", "run"))
+    tracking.note(tracking.Miss("chain", "accept length", 9.0, 2.2, "4 drafts", "another run"))
+    saved = profile_from.save("mine", "run")
     again = profiles.load("mine")
     assert again.speculative.algorithm == "NGRAM"
+    assert [(row["predicted"], row["measured"]) for row in again.evidence[0]["prediction"]] == [(2.4, 2.2)]
     assert again.speculative.knobs["num_draft_tokens"] == 8
     assert [dict(row)["pass"] for row in again.evidence[0]["result"]] == ["cold", "warm"]
     assert [row["prompt"] for row in again.evidence[0]["greedy"]] == ["p0", "p3"]
@@ -106,9 +111,9 @@ def test_more_evidence_keeps_comments_and_replaces_the_same_run(home: Path) -> N
     own.write_text(
         'schema = 1\nname = "mine"  # ours\nmood = "good"\n[speculative]\nalgorithm = "NGRAM"\nnum_draft_tokens = 8\n'
     )
-    evidence.save("mine", "run")
-    evidence.save("mine", "run2")
-    evidence.save("mine", "run")
+    profile_from.save("mine", "run")
+    profile_from.save("mine", "run2")
+    profile_from.save("mine", "run")
     text = own.read_text()
     assert "# ours" in text
     assert 'mood = "good"' in text
@@ -122,14 +127,14 @@ def test_a_run_of_another_setting_is_no_evidence(home: Path) -> None:
     own.write_text('schema = 1\nname = "mine"\n[speculative]\nalgorithm = "NGRAM"\nnum_draft_tokens = 16\n')
     before = own.read_bytes()
     with pytest.raises(SessionError, match="num_draft_tokens 16, the run measured 8"):
-        evidence.save("mine", "run")
+        profile_from.save("mine", "run")
     assert own.read_bytes() == before
-    assert len(evidence.save("mine", "run", any_setting=True).evidence) == 1
+    assert len(profile_from.save("mine", "run", any_setting=True).evidence) == 1
 
 
 def test_a_starter_is_never_written_to(home: Path) -> None:
     stored(home)
-    saved = evidence.save("ngram", "run")
+    saved = profile_from.save("ngram", "run")
     assert Path(str(saved.path)).is_relative_to(home)
 
 
@@ -146,11 +151,11 @@ def test_a_run_without_results_and_names_that_lead_nowhere(home: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "journal.jsonl").write_text(json.dumps(rows()[0]) + "\n")
     with pytest.raises(SessionError, match="measured nothing"):
-        evidence.save("mine", "empty")
+        profile_from.save("mine", "empty")
     with pytest.raises(SessionError, match="neither a URL"):
-        evidence.save("mine", "nothing-of-that-name")
+        profile_from.save("mine", "nothing-of-that-name")
     with pytest.raises(SessionError, match="is a profile"):
-        evidence.save("mine", "ngram")
+        profile_from.save("mine", "ngram")
 
 
 def test_the_entry_of_a_run_gives_way_to_itself() -> None:
