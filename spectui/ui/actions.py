@@ -275,9 +275,6 @@ class Actions:
 
         self.app.push_screen(ChooseScreen("Commands", items, digits=False), chosen)
 
-    def do_quit(self) -> None:
-        self.app.exit(return_code=0)
-
 
 def read_options(texts: Mapping[str, str]) -> dict[str, Any]:
     """The form's texts as run options. Raises ValueError with a sentence."""

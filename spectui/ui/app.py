@@ -13,8 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -22,13 +21,18 @@ from textual.driver import Driver
 from textual.screen import Screen
 
 from spectui.core.safe import safe_text, to_ascii
-from spectui.session.live import Live
+from spectui.session.view import ArmView, Snapshot, Status
 from spectui.ui import themes
-from spectui.ui.actions import Actions
 from spectui.ui.backlog import backlog
 from spectui.ui.commands import BY_ID, bindings
 from spectui.ui.messages import Done
 from spectui.ui.screens.home import HomeScreen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spectui.session.live import Live
+    from spectui.ui.actions import Actions
 
 PAINT_S, SLOW_PAINT_S = 0.5, 1.0
 BACKLOG_LIMIT = 3
@@ -37,7 +41,8 @@ _SCREENS = ("servers", "workloads", "compare", "runs", "profiles", "check", "swe
 
 
 class SpectuiApp(App[None]):
-    """``targets``: what was named on the command line. ``before_end`` is called once, when the screen is left."""
+    """``make`` gives the session. It is called in a thread once the first frame is out, since what the session needs
+    takes longer to import than Textual itself. ``opening`` then points its arms at servers."""
 
     CSS_PATH = "spectui.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -49,47 +54,70 @@ class SpectuiApp(App[None]):
 
     def __init__(
         self,
-        live: Live,
+        make: Callable[[], Live],
         *,
-        targets: tuple[str, ...] = (),
+        opening: Callable[[Live], object],
         slow: bool = False,
         chart_form: str = "braille",
         theme: str | None = None,
         keys: Mapping[str, str] | None = None,
         driver_class: type[Driver] | None = None,
-        opening: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
-        self.live = live
+        self.live_or_none: Live | None = None
         self.chart_form = chart_form
         """braille, block or ascii: read by every widget."""
         self.keys = dict(keys or {})
         self.slow = slow
         self.last_words = ""
         """Printed on the normal screen after the end."""
-        self._targets = targets
-        self._opening = opening or (lambda: self.live.open(self._targets))
+        self._make, self._opening = make, opening
+        self._actions: Actions | None = None
+        self._early: list[str] = []
+        """Commands that were asked for before the session was there."""
         self._busy: set[str] = set()
-        self._wanted_theme = themes.chosen(theme, slow=slow)
+        self.set_class(chart_form == "ascii", "-plain")
+        for known in themes.THEMES:
+            self.register_theme(known)
+        self.theme = themes.chosen(theme, slow=slow)  # before the style sheet is read, so that it is read once
         self._paint_asked = False
         self._hangup: select.poll | None = None
-        self.actions = Actions(self)
+        self._last_resort: threading.Timer | None = None
         if keys:
             self.set_keymap(dict(keys))
 
+    @property
+    def live(self) -> Live:
+        """The session; only asked for once it is there."""
+        assert self.live_or_none is not None, "the session is not there yet"
+        return self.live_or_none
+
     # -- life
 
+    def get_default_screen(self) -> Screen[None]:
+        return HomeScreen()
+
     def on_mount(self) -> None:
-        for theme in themes.THEMES:
-            self.register_theme(theme)
-        self.theme = self._wanted_theme
-        self.set_class(self.chart_form == "ascii", "-plain")
         self._listen_to_signals()
-        self.push_screen(HomeScreen())
-        self.live.start()
-        self.in_background("open", self._opening)
         self.set_interval(SLOW_PAINT_S if self.slow else PAINT_S, self._tick)
-        self.call_after_refresh(self.paint_now)
+        self.call_after_refresh(self._first_frame)
+
+    def _first_frame(self) -> None:
+        self.paint_now()
+        self.in_background("load", self._load, self._loaded)
+
+    def _load(self) -> tuple[Live, Actions]:
+        from spectui.ui.actions import Actions
+
+        return self._make(), Actions(self)
+
+    def _loaded(self, made: tuple[Live, Actions]) -> None:
+        live, self._actions = made
+        self.live_or_none = live
+        live.start()
+        self.in_background("open", lambda: self._opening(live))
+        for name in self._early:
+            self._actions.do(name)
 
     def _listen_to_signals(self) -> None:
         if self.is_headless or threading.current_thread() is not threading.main_thread():
@@ -102,8 +130,13 @@ class SpectuiApp(App[None]):
 
     def end_by_signal(self, number: int) -> None:
         """Leaves as by the quit key; should anything hang, the terminal is put right and the process ended."""
-        end_anyway(self._driver, 128 + number, _END_WITHIN_S)
+        self._last_resort = end_anyway(self._driver, 128 + number, _END_WITHIN_S)
         self.exit(return_code=128 + number)
+
+    def left(self) -> None:
+        """The terminal is its own again: what is still to be done may take its time."""
+        if self._last_resort is not None:
+            self._last_resort.cancel()
 
     def _tick(self) -> None:
         if self._hangup is not None and any(
@@ -124,13 +157,19 @@ class SpectuiApp(App[None]):
         """One frame, unless the line has not taken the last ones yet."""
         self._paint_asked = False
         now = time.time()
-        self.live.pump(now)
+        live = self.live_or_none
+        if live is not None:
+            live.pump(now)
         if backlog(self) >= BACKLOG_LIMIT or not self.screen_stack:
             return
         paint = getattr(self.screen, "paint", None)
         if paint is not None and self.screen.is_mounted:
             with self.batch_update():
-                paint(self.live.snapshot(now))
+                paint(self.snapshot(now))
+
+    def snapshot(self, now: float | None = None) -> Snapshot:
+        now = time.time() if now is None else now
+        return nothing_yet(now) if self.live_or_none is None else self.live_or_none.snapshot(now)
 
     # -- what blocks
 
@@ -164,21 +203,28 @@ class SpectuiApp(App[None]):
 
     def tell(self, text: str, tone: str = "") -> None:
         """A sentence on the status line."""
-        self.live.say(safe_text(text, 600), tone)
+        if self.live_or_none is not None:
+            self.live.say(safe_text(text, 600), tone)
         self.paint_soon()
 
     def show_error(self, error: Exception) -> None:
         """An error as a sentence, on the status line and as a toast. What nobody foresaw goes to a file."""
         text = sentence_of(error)
         first = text.splitlines()[0]
-        self.live.say(safe_text(first, 600), "bad", seconds=20)
+        if self.live_or_none is not None:
+            self.live.say(safe_text(first, 600), "bad", seconds=20)
         shown = to_ascii(text) if self.chart_form == "ascii" else text
         self.notify(safe_lines(shown), severity="error", timeout=8, markup=False)
 
     # -- keys
 
     def action_do(self, name: str) -> None:
-        self.actions.do(name)
+        if name == "quit":
+            self.exit(return_code=0)
+        elif self._actions is not None:
+            self._actions.do(name)
+        else:
+            self._early.append(name)
         self.paint_soon()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -186,7 +232,7 @@ class SpectuiApp(App[None]):
         return not (action == "do" and self.screen.is_modal)
 
     def action_leave_all(self) -> None:
-        self.actions.do("quit")
+        self.exit(return_code=0)
 
     @property
     def where(self) -> str:
@@ -197,14 +243,14 @@ class SpectuiApp(App[None]):
     def open_screen(self, name: str) -> None:
         """A screen of its own module, imported when it is first asked for."""
         if name == "home":
-            while len(self.screen_stack) > 2:
+            while len(self.screen_stack) > 1:
                 self.pop_screen()
             return
         screen = load_screen(name, self.live)
         if screen is None:
             self.tell(f"the screen {name} is not there yet", "warn")
             return
-        while len(self.screen_stack) > 2:
+        while len(self.screen_stack) > 1:
             self.pop_screen()
         self.push_screen(screen)
 
@@ -217,6 +263,12 @@ class SpectuiApp(App[None]):
         self.last_words = f"spectui: {sentence_of(error)}"
         self._return_code = 1
         self._close_messages_no_wait()
+
+
+def nothing_yet(now: float) -> Snapshot:
+    """What the very first frame shows."""
+    arms = (ArmView("A", "connecting", trouble="looking for servers …"), ArmView("B", "none"))
+    return Snapshot(now, os.uname().nodename, arms, "A", None, status=Status("starting …", keys=("quit",)))
 
 
 def load_screen(name: str, live: Live) -> Screen[Any] | None:
@@ -260,7 +312,7 @@ def safe_lines(text: str, most: int = 6) -> str:
     return "\n".join(safe_text(line, 300) for line in text.splitlines()[:most])
 
 
-def end_anyway(driver: Driver | None, code: int, after_s: float) -> None:
+def end_anyway(driver: Driver | None, code: int, after_s: float) -> threading.Timer:
     """Ends the process after a while even if the screen hangs: a dead line or a stuck call must not keep it."""
 
     def end() -> None:
@@ -279,6 +331,7 @@ def end_anyway(driver: Driver | None, code: int, after_s: float) -> None:
     timer = threading.Timer(after_s, end)
     timer.daemon = True
     timer.start()
+    return timer
 
 
 # -- from the command line
@@ -300,19 +353,22 @@ def open_app(
         return with_stderr_on_terminal(lambda: open_app(targets, slow=slow, ascii_only=ascii_only, mouse=mouse, key=key,
                                                         admin_key=admin_key, live=live, opening=opening))  # fmt: skip
     config = read_config()
-    live = live or Live(key=key, admin_key=admin_key)
-    form = (
-        "ascii" if ascii_only or not speaks_unicode() else "block" if os.environ.get("TERM") == "linux" else "braille"
-    )
+    form = "block" if os.environ.get("TERM") == "linux" else "braille"  # the console's fonts have no braille
+    form = "ascii" if ascii_only or not speaks_unicode() else form
+
+    def make() -> Live:
+        from spectui.session.live import Live
+
+        return live or Live(key=key, admin_key=admin_key)
+
     app = SpectuiApp(
-        live,
-        targets=targets,
+        make,
+        opening=opening or (lambda made: made.open(targets)),
         slow=slow,
         chart_form=form,
         theme=config.get("theme") if isinstance(config.get("theme"), str) else None,
         keys=known_keys(config.get("keys")),
         driver_class=ascii_driver() if form == "ascii" else None,
-        opening=None if opening is None else lambda: opening(live),
     )
     # Over SSH the mouse floods the line with every movement, and takes the terminal's own selection away.
     take_mouse = mouse or not (slow or os.environ.get("SSH_CONNECTION"))
@@ -321,8 +377,9 @@ def open_app(
         app.run(mouse=take_mouse)
         code = app.return_code or 0
     finally:
-        end_anyway(None, code, 4.0)
-        live.close()
+        app.left()
+        if app.live_or_none is not None:
+            app.live_or_none.close()
     if app.last_words:
         sys.stderr.write(app.last_words + "\n")
     return code

@@ -102,19 +102,17 @@ LISTS = ("servers", "workloads", "runs", "profiles")
 PAGES = ("servers", "workloads", "compare", "runs", "profiles", "check", "sweep", "log")
 
 COMMANDS += (
-    Command("server_start", "n", "launch", "Start a server from a profile", "servers", True, ("servers", "profiles")),
+    Command("server_start", "n", "launch", "Start a server from a profile", "arms", True, ("servers", "profiles")),
+    Command("server_stop", "x", "stop", "Stop a server that spectui started, step by step", "arms", True, ("servers",)),
     Command(
-        "server_stop", "x", "stop", "Stop a server that spectui started, step by step", "servers", True, ("servers",)
-    ),
-    Command(
-        "server_adopt", "t", "take over", "Relaunch a found server as one of spectui's", "servers", True, ("servers",)
+        "server_adopt", "t", "take over", "Relaunch a found server as one of spectui's", "arms", True, ("servers",)
     ),
     Command(
         "server_leftovers",
         "e",
         "end left-overs",
         "End processes that a dead server left",
-        "servers",
+        "arms",
         True,
         ("servers",),
     ),
@@ -182,6 +180,8 @@ KEY_WORDS = {
     "right_square_bracket": "]",
     "question_mark": "?",
     "escape": "esc",
+    "slash": "/",
+    "right": "→",
 }
 """How a key is written for people, where Textual's name is another."""
 

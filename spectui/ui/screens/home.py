@@ -48,15 +48,17 @@ class HomeScreen(Screen[None]):
         self._room = ""
 
     def compose(self) -> ComposeResult:
+        self._settle(self._room_at(*self.app.size))  # before there is anything whose style would be worked out twice
+        small = self._room != "full"
         yield HeaderLine(id="head")
         with Container(id="arms"):
-            yield ArmCard(id="arm-a", classes="panel")
-            yield ArmCard(id="arm-b", classes="panel")
+            yield ArmCard(id="arm-a", classes="panel", compact=small)
+            yield ArmCard(id="arm-b", classes="panel", compact=small)
         with Container(id="charts"):
             yield Chart(id="tok_s", classes="panel")
             yield Chart(id="accept", classes="panel")
         with Container(id="figures"):
-            yield GpuPanel(id="gpus", classes="panel")
+            yield GpuPanel(id="gpus", classes="panel", compact=small)
             yield MetricTable(id="table", classes="panel")
         with Container(id="words"):
             yield AnswerView(id="answer", classes="panel")
@@ -68,24 +70,28 @@ class HomeScreen(Screen[None]):
         self.query_one("#gpus").border_title = "GPU"
         self.query_one("#table").border_title = "figures"
         self.query_one("#answer").border_title = "the answer, coloured by accepted run"
-        self._fit()
+        self.paint(cast("SpectuiApp", self.app).snapshot())  # so that the first frame is not an empty one
 
     def on_resize(self) -> None:
         self._fit()
         cast("SpectuiApp", self.app).paint_soon()
 
+    @staticmethod
+    def _room_at(width: int, height: int) -> str:
+        if width < LEAST[0] or height < LEAST[1]:
+            return "tiny"
+        return "compact" if width < FULL[0] or height < FULL[1] else "full"
+
+    def _settle(self, room: str) -> None:
+        self._room = room
+        chart = f"show-{self._chart}"
+        self.set_classes(" ".join(name for name in (room, chart, "log" if self.has_class("log") else "") if name))
+
     def _fit(self) -> None:
-        width, height = self.app.size
-        room = "tiny" if width < LEAST[0] or height < LEAST[1] else "full"
-        if room == "full" and (width < FULL[0] or height < FULL[1]):
-            room = "compact"
+        room = self._room_at(*self.app.size)
         if room == self._room:
             return
-        self._room = room
-        for name in ("full", "compact", "tiny"):
-            self.set_class(name == room, name)
-        self.set_class(self._chart == "tok_s", "show-tok_s")
-        self.set_class(self._chart == "accept", "show-accept")
+        self._settle(room)
         for card in self.query(ArmCard):
             card.compact = room != "full"
             card.refresh(layout=True)
@@ -175,8 +181,7 @@ class HomeScreen(Screen[None]):
 
     def switch_chart(self) -> None:
         self._chart = "accept" if self._chart == "tok_s" else "tok_s"
-        self.set_class(self._chart == "tok_s", "show-tok_s")
-        self.set_class(self._chart == "accept", "show-accept")
+        self._settle(self._room)
 
     def action_none(self) -> None:
         return
