@@ -179,8 +179,9 @@ def refuse(spec: RunSpec, infos: Mapping[str, ServerInfo]) -> None:
         if reason:
             raise SessionError(f"arm {arm}: a primed pass is not possible: {reason}")
     if not any(is_stateful(info.algorithm) for info in infos.values()):
-        names = " and ".join(dict.fromkeys(info.algorithm for info in infos.values()))
-        raise SessionError(f"a primed pass needs NGRAM: {names} takes no corpus. Take --pass warm", 2)
+        names = list(dict.fromkeys(info.algorithm for info in infos.values()))
+        takes = f"{names[0]} takes" if len(names) == 1 else f"{' and '.join(names)} take"
+        raise SessionError(f"a primed pass needs NGRAM: {takes} no corpus. Take --pass warm", 2)
 
 
 def history(info: ServerInfo, spec: RunSpec) -> int | None:

@@ -113,10 +113,10 @@ def _read(path: Path) -> list[Row]:
 
 
 def of_run(result: RunResult, name: str) -> list[Row]:
-    """Lines of one run: each pass whose store was fed, by its evidence: steady over the measured window, on new text."""
+    """Lines of one run: each warm pass whose store was fed by its evidence: steady while measured, on new text."""
     rows: list[Row] = []
     for key, one in result.passes.items():
-        steady = one.pass_name == "warm" and proposer_state(one.evidence).name == "fed"
+        steady = key[2] == "warm" and proposer_state(one.evidence).name == "fed"
         if steady and not one.evidence.foreign:
             kind = kind_of(result, key)
             rows.append(

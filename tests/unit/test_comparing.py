@@ -1,0 +1,259 @@
+"""Comparisons of stored runs: what disturbs them, what is remembered, why answers part ways, and curves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import core_records as made
+import pytest
+
+from spectui.core import curves
+from spectui.core.result import fold
+from spectui.core.rows import Row
+from spectui.engines.sglang.errors import Refused
+from spectui.session import SessionError, comparing, differing, disturbances, history_of_feeding, noise
+from spectui.session.compared import ArmSource
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
+
+
+def runs() -> Path:
+    from spectui.store import locations
+
+    return locations.runs_dir()
+
+
+def keep(name: str, rows: list[Row]) -> Path:
+    folder = runs() / name
+    folder.mkdir()
+    (folder / "journal.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return folder
+
+
+def run(algorithm: str = "none", start: float = 1000.0, lasts: float = 1.0, count: int = 8, **values: Any) -> list[Row]:
+    head = made.head(made.arm_head("A", algorithm, **values.pop("arm", {})), node={"host": "node"}, **values)
+    rows = [{**head, "t": start - 1}]
+    for n in range(count):
+        at = start + 2.0 * n
+        took = lasts * (1 + 0.01 * (n % 3))
+        record = made.record(n, start_s=at, first_s=at + 0.1, last_s=at + took, end_s=at + took)
+        rows.append(made.row_of(replace(record, verify_steps=40 if algorithm != "none" else None)))
+    return [*rows, {"t": start + 2.0 * count, "kind": "end", "status": "complete"}]
+
+
+def source(name: str, rows: list[Row]) -> ArmSource:
+    return comparing.source_of(keep(name, rows))
+
+
+def test_the_noise_floor_widens_the_interval_and_is_named() -> None:
+    a, b = source("a", run(lasts=0.98)), source("b", run(start=9000.0))
+    bare = comparing.compare_sources(a, b)
+    assert bare.floors == {}
+    assert any("no noise floor of this node" in note for note in bare.notes)
+    noise.keep([noise.Floor("node", "", "m", 1, 0.04, 0.08, 20, 1)])
+    held = comparing.compare_sources(a, b)
+    one, two = (c.rows[0].throughput for c in (bare, held))
+    assert one is not None
+    assert two is not None
+    assert (two.low < one.low, two.high > one.high) == (True, True)
+    assert held.rows[0].verdict.word == "no difference shown"
+    assert "noise floor of 4.0 %" in held.rows[0].verdict.reasons[0]
+    assert held.as_json()["by_concurrency"][0]["noise_floor"]["sd"] == 0.04
+
+
+def test_runs_that_overlap_on_one_host_are_no_fair_trial() -> None:
+    a, b = source("a", run(arm={"url": "http://127.0.0.1:1"})), source("b", run(arm={"url": "http://localhost:2"}))
+    said = comparing.compare_sources(a, b).rows[0].verdict
+    assert said.word == "not a fair trial"
+    assert said.reasons[0].startswith("both arms of one host were loaded at the same moment: the two runs overlap by")
+    assert said.reasons[0].endswith("s on node")
+
+
+def test_runs_of_two_hosts_may_overlap() -> None:
+    a, b = source("a", run(arm={"url": "http://one:1"})), source("b", run(arm={"url": "http://two:1"}))
+    assert comparing.compare_sources(a, b).rows[0].verdict.word != "not a fair trial"
+
+
+def test_a_third_run_that_loaded_the_host_meanwhile_is_seen() -> None:
+    a, b = source("a", run()), source("b", run(start=9000.0))
+    keep("c", run(start=1003.0))
+    said = comparing.compare_sources(a, b).rows[0].verdict
+    assert said.reasons == ("A: another run, c, loaded node at the same time",)
+
+
+def counters(arm: str, at: str, tokens: float, t: float) -> Row:
+    values = {"sglang:generation_tokens_total": tokens}
+    return {"t": t, "kind": "metrics", "arm": arm, "at": at, "counters": values}
+
+
+def test_what_a_server_makes_between_its_blocks_is_not_ours() -> None:
+    rows = [counters("B", "after", 1000, 10.0), counters("A", "before", 0, 10.1), counters("A", "after", 900, 12.0)]
+    assert disturbances.idle_growth([*rows, counters("B", "before", 1010, 12.0)]) == {}  # health probes
+    assert disturbances.idle_growth([*rows, counters("B", "before", 1500, 12.0)]) == {"B": 500}
+    ours = made.row_of(made.record(arm="B", phase="warmup"))
+    assert disturbances.idle_growth([*rows, ours, counters("B", "before", 1500, 12.0)]) == {}
+    back = {"t": 11.0, "kind": "mark", "arm": "B", "name": "restarted", "detail": ""}
+    assert disturbances.idle_growth([*rows, back, counters("B", "before", 1500, 12.0)]) == {}
+
+
+def test_arms_without_a_pass_in_common_are_told_apart() -> None:
+    a, b = source("a", run()), source("b", [{**r, "pass_name": "cold"} if "index" in r else r for r in run()])
+    with pytest.raises(SessionError, match=r"A: warm ×1; B: cold ×1"):
+        comparing.compare_sources(a, b)
+
+
+def test_an_arm_is_named_by_its_run() -> None:
+    keep("a", run())
+    target, arm = comparing.split_run("a:A")
+    assert (target.run is not None, arm) == (True, "A")
+    assert comparing.split_run("a")[1] is None
+    with pytest.raises(SessionError, match="'b:A' is neither"):
+        comparing.split_run("b:A")
+    with pytest.raises(SessionError, match="run a has no arm Z; it has A"):
+        comparing.source_of(runs() / "a", comparing.split_run("a:Z")[1])
+
+
+def test_a_stored_run_without_its_prompts_cannot_be_repeated() -> None:
+    from spectui.core.spec import ArmSpec
+    from spectui.session.running import RunOptions
+
+    folder = keep("a", run())
+    with pytest.raises(SessionError, match=r"run a cannot be repeated: its spec\.json"):
+        comparing.spec_like(folder, ArmSpec("A", "http://h:1"), RunOptions())
+
+
+# -- what is remembered of feeding
+
+
+def fed_run(tokens_each: int = 400, fed: int = 10) -> list[Row]:
+    rows = [made.head(made.arm_head("A", "NGRAM"), node={"host": "node"}), made.flush()]
+    feeding = made.generated(fed, tokens_each, [3.0] * fed, phase="feed", first=100)
+    rows += [made.row_of(r) for r in feeding]
+    rows.append(made.fed(fed, fed * tokens_each, True))
+    rows += [made.row_of(r) for r in made.generated(8, 200, [3.0] * 8, first=200)]
+    return [*rows, {"t": 999.0, "kind": "end", "status": "complete"}]
+
+
+def test_the_fewest_tokens_of_stored_runs_are_the_yardstick_of_the_next() -> None:
+    keep("first", fed_run(fed=15))
+    starved = fed_run(fed=5)
+    starved[-10]["detail"]["steady"] = False
+    folder = keep("second", starved)
+    evidence = history_of_feeding.enriched(fold(starved), folder).passes["A", 1, "warm"]
+    assert evidence.evidence.steady_tokens == 6000
+    assert evidence.proposer_state.name == "cold"
+    assert evidence.proposer_state.detail == (
+        "5 requests have fed the store 2,000 tokens; steady acceptance was reached after 6,000"
+    )
+
+
+def test_a_run_that_was_steady_earlier_need_not_wait_for_the_others() -> None:
+    keep("first", fed_run(fed=15))
+    rows = fed_run(fed=10)
+    found = history_of_feeding.enriched(fold(rows), keep("second", rows)).passes["A", 1, "warm"]
+    assert (found.evidence.steady_tokens, found.proposer_state.name) == (4000, "fed")
+
+
+def test_runs_are_read_once_and_what_cannot_be_read_costs_nothing() -> None:
+    folder = keep("first", fed_run())
+    (keep("torn", []) / "journal.jsonl").write_text('{"kind": "head", "arms": [{"name": "A", "algorithm": "NGRAM"')
+    assert [r["tokens"] for r in history_of_feeding.recall() if r.get("tokens")] == [4000]
+    (folder / "journal.jsonl").unlink()
+    assert [r["tokens"] for r in history_of_feeding.recall() if r.get("tokens")] == [4000]
+    assert history_of_feeding.recall(except_run="first") == [
+        r for r in history_of_feeding.recall() if r["run"] != "first"
+    ]
+
+
+# -- curves
+
+
+def test_acceptance_over_position_counts_what_each_step_brought() -> None:
+    bins = curves.over_position([(1, 2, 2, *[4] * 5), (1, *[1] * 20)])
+    assert [(b.start, b.to) for b in bins] == [(0, 16), (16, 32)]
+    # 1, 3, 5, 9, 13 | 17, 21 by their start; 1..15 | 16..20 of ones
+    assert (bins[0].steps, bins[0].accept_length) == (20, pytest.approx((2 + 2 + 4 + 4 + 4 + 15) / 20))
+    assert (bins[1].steps, bins[1].accept_length) == (7, pytest.approx((4 + 4 + 5) / 7))
+
+
+def test_a_curve_over_tokens_has_its_half_life_and_turns_their_order() -> None:
+    rows = [made.head(), made.flush()]
+    lengths = [4.0 - 3.0 * 0.5 ** (n / 4) for n in range(24)]
+    records = made.generated(24, 200, lengths)
+    rows += [made.row_of(r) for r in records]
+    one = fold(rows).passes["A", 1, "warm"]
+    said = curves.curve_json(one, {r.prompt_id: 1 + r.index % 2 for r in records})
+    assert said is not None
+    assert said["half_life"] == pytest.approx(800, rel=0.15)
+    assert said["end"] == pytest.approx(4.0, rel=0.05)
+    told = [b["accept_length"] for b in said["tokens"]]
+    assert told == sorted(told)
+    assert [b["from"] for b in said["turn"]] == [1, 2]
+    assert sum(b["steps"] for b in said["turn"]) == one.verify_steps
+    plain = fold([made.head(made.arm_head("A", "none")), *(made.row_of(made.record(n)) for n in range(3))])
+    assert curves.curve_json(plain.passes["A", 1, "warm"]) is None
+
+
+# -- why answers part ways
+
+
+class Server:
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[str, Any]] = []
+
+    def generate(self, **body: Any) -> dict[str, Any]:
+        self.asked.append(body)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return {"meta_info": {"output_top_logprobs": answer}}
+
+
+def answer(n: int, ids: list[int]) -> Row:
+    return {"prompt_id": f"p{n}", "phase": "measure", "prompt_ids": [7, 8], "output_ids": ids, "text": f"text {ids}"}
+
+
+def test_near_ties_are_counted_where_answers_part() -> None:
+    base = [answer(1, [1, 2, 3]), answer(2, [1, 5]), answer(3, [4, 4])]
+    other = [answer(1, [1, 9, 3]), answer(2, [1, 6]), answer(3, [4, 4])]
+    server = Server([[[-0.9, 2, "b"], [-1.0, 9, "c"]]], [[[-0.1, 5, "x"], [-3.0, 1, "y"]]])
+    said = differing.explain(base, other, server)
+    assert (said.differing, said.looked, said.near) == (2, 2, 1)
+    assert server.asked[0]["input_ids"] == [7, 8, 1]
+    assert server.asked[0]["return_logprob"] is True
+    assert said.gaps == (pytest.approx(0.1), pytest.approx(2.9))  # 6 is not listed: it counts as the last one
+    assert said.text.startswith("1 of 2 differing answers")
+
+
+def test_at_most_eight_prompts_are_asked_about() -> None:
+    base, other = ([answer(n, [1, d]) for n in range(12)] for d in (2, 3))
+    server = Server(*[[[[-1.0, 2, ""], [-1.0, 3, ""]]]] * 12)
+    assert differing.explain(base, other, server).looked == len(server.asked) == 8
+
+
+@pytest.mark.parametrize(
+    ("server", "part"),
+    [
+        (Server(Refused("no logprobs with NGRAM", "http://h", "")), "refused to tell log-probabilities"),
+        (Server(None), "gave no log-probabilities"),
+        (Server([[]]), "gave no log-probabilities"),
+        (Server("nonsense"), "gave no log-probabilities"),
+    ],
+)
+def test_a_server_that_tells_none_is_said(server: Server, part: str) -> None:
+    said = differing.explain([answer(1, [1, 2])], [answer(1, [1, 3])], server)
+    assert part in said.text
+    assert "not known" in said.text
+
+
+def test_without_ids_nothing_can_be_asked() -> None:
+    base, other = ({**answer(1, []), "text": t} for t in ("one two", "one three"))
+    said = differing.explain([base], [other], Server())
+    assert "token ids were not kept" in said.text
