@@ -13,8 +13,10 @@ from pathlib import Path
 from spectui.runner.__main__ import Signals
 from spectui.runner.arm import Arm
 from spectui.runner.failure import RunFailed, Stopped
+from spectui.runner.feeding import Feeding
 from spectui.runner.measure import Measurement
 from spectui.runner.orders import read_spec
+from spectui.runner.sending import Phase
 from spectui.store.journal import Writer
 
 
@@ -23,6 +25,16 @@ class AsFound(Measurement):
         self._phase(arm, pass_name, "flush", level, "begin")
         reason = "a check flushes nothing"
         self._phase(arm, pass_name, "flush", level, "end", flushed=False, attempts=0, status=None, reason=reason)
+
+    def _feed(self, arm: Arm, pass_name: str, level: int) -> None:
+        """All of ``feed_limit``, as many as the stored run was fed with: a used store looks steady too soon."""
+        feeding = Feeding()
+        prompts = list(enumerate(self.spec.feeding[: max(0, self.spec.feed_limit)]))
+        self._phase(arm, pass_name, "feed", level, "begin", prompts=len(prompts))
+        if prompts:
+            self._sender.send(arm, Phase(pass_name, "feed", level), prompts, seen=feeding.add)
+        self._phase(arm, pass_name, "feed", level, "end", **feeding.detail())
+        self._heed()
 
 
 def main(arguments: list[str]) -> int:

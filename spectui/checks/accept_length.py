@@ -34,6 +34,8 @@ def run(subject: Subject) -> Finding:
         return Finding(True, value, expected, how + _past(subject))
     if result.shifted < 0:
         return Finding(False, value, expected, f"accept length moved: {how}" + _past(subject), _LOWER)
+    if subject.stateful and not subject.store_empty:
+        return Finding(True, value, expected, f"more than stored, as a store that had learned before may give: {how}")
     step = (
         "Higher than ever measured: did others send these prompts, or are drafts not verified as before? Measure anew"
     )

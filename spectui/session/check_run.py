@@ -94,6 +94,7 @@ def measure(
         passes=("warm",) if subject.fed else ("cold",),
         concurrency=(_concurrency(entry),),
         flush="idle",
+        feed_limit=_fed_requests(entry) or spec.feed_limit,
     )
     say("feeding and measuring" if subject.fed else "measuring")
     limit = options.limit_s * (4 if subject.fed else 1)
@@ -189,6 +190,10 @@ def _results(entry: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
 
 def _concurrency(entry: Mapping[str, Any] | None) -> int:
     return min((n for row in _results(entry) if (n := _whole(row.get("concurrency")))), default=1)
+
+
+def _fed_requests(entry: Mapping[str, Any] | None) -> int | None:
+    return max((n for row in _results(entry) if (n := _whole(row.get("fed_requests")))), default=None)
 
 
 def _size(options: CheckOptions, entry: Mapping[str, Any] | None, spec: RunSpec) -> tuple[int, int]:

@@ -113,6 +113,8 @@ def _result(one: PassResult) -> dict[str, Any]:
             share = one.output_tokens_per_s / found.value
             kept = [round(x * share, 3) for x in (found.value, found.low, found.high)]
         row[name] = kept
+    if one.feed and one.feed.get("requests"):
+        row["fed_requests"], row["fed_tokens"] = one.feed["requests"], one.feed.get("tokens")
     if one.ttft_ms:
         row["ttft_ms_p50"], row["ttft_ms_p99"] = round(one.ttft_ms["p50"], 3), round(one.ttft_ms["p99"], 3)
     if one.key[2] == "cold" and is_stateful(one.algorithm) and len(one.good) > FIRST:

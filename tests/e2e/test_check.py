@@ -138,6 +138,8 @@ def test_ngram_after_a_restart_is_held_against_cold_and_when_fed_against_warm(ng
         assert "(cold) to" in between["accept_length"]["expected"]
         third = check(sim, ngram, requests=20)
         assert third["accept_length"]["ok"] is None or "cold" in third["accept_length"]["expected"]
+        late = check(sim, ngram, feed=True)
+        assert late["accept_length"]["ok"] is not False, late["accept_length"]
     with SimProcess(*NGRAM, speed=20) as sim:
         fed = check(sim, ngram, feed=True)
         assert fed["accept_length"]["ok"] is True, fed["accept_length"]

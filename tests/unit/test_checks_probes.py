@@ -221,6 +221,9 @@ def test_an_empty_store_is_held_against_cold_and_a_fed_one_against_warm() -> Non
     warm = measured([2.3, 2.2, 2.4, 2.3] * 2, algorithm="NGRAM")
     assert ask("accept_length", ngram_subject(measured=warm, fed=True)).ok is True
     assert ask("accept_length", ngram_subject(measured=warm)).ok is False, "more than an empty store can give"
+    rich = measured([3.3, 3.2, 3.4, 3.3] * 2, algorithm="NGRAM")
+    assert ask("accept_length", ngram_subject(measured=rich, fed=True, generated_before=50_000.0)).ok is True
+    assert ask("accept_length", ngram_subject(measured=rich, fed=True)).ok is False
     others = ngram_subject(measured=warm, generated_before=50_000.0)
     assert ask("accept_length", others).ok is True, "the store has learned from others: between cold and warm"
 
