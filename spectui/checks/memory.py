@@ -1,4 +1,7 @@
-"""Is GPU memory as it was: the same room for tokens, and no stranger on the server's GPUs?"""
+"""Is GPU memory as it was: the same room for tokens, and no stranger on the server's GPUs?
+
+Servers that spectui itself started beside this one are no strangers.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def _strangers(subject: Subject) -> str:
     panel, server = subject.gpus, subject.server
     if panel is None or server is None or not server.gpus:
         return ""
-    ours = set(server.pids)
+    ours = set(server.pids) | _managed()
     found = []
     for reading in panel.readings:
         if reading.index in server.gpus:
@@ -52,6 +55,15 @@ def _strangers(subject: Subject) -> str:
                 f"GPU {reading.index}: process {pid} holds {(used or 0) / 1024**3:.1f} GiB" for pid, used in large
             ]
     return "; ".join(found)
+
+
+def _managed() -> set[int]:
+    """Processes of all servers that spectui started here: two arms on one GPU are meant."""
+    from spectui.hosts import servers
+    from spectui.hosts.processes import same, tree
+
+    roots = (same(record.identity) for record in servers.records() if record.here)
+    return {process.pid for root in roots if root is not None for process in tree(root)}
 
 
 PROBE = Probe(

@@ -106,15 +106,27 @@ def _dispatch(argv: list[str]) -> int:
         )
         module.arguments(parser)
         return int(module.run(parser.parse_args(argv[1:])))
-    if first and not first.startswith("-") and "/" not in first and ":" not in first:
+    if first and not first.startswith("-") and "/" not in first and ":" not in first and not _names_an_arm(first):
         import difflib
 
         near = difflib.get_close_matches(first, COMMANDS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise Failure(
-            f"invalid choice: '{first}' (no such command, and not a URL).{hint} Try: spectui --help", EXIT_USAGE
+            f"invalid choice: '{first}' (no such command, URL, server, profile or run).{hint} Try: spectui --help",
+            EXIT_USAGE,
         )
     args = _screen_parser().parse_args(argv)
     from spectui.cli import screen
 
     return screen.run(args)
+
+
+def _names_an_arm(text: str) -> bool:
+    """A managed server, a profile or a stored run: the screen takes these in place of a URL."""
+    from spectui.session import SessionError, arms
+
+    try:
+        arms.resolve(text)
+    except SessionError:
+        return False
+    return True

@@ -28,8 +28,8 @@ class StreamFold:
     """Folds the stream of one request. ``incremental`` is what the server's settings say of the native route."""
 
     __slots__ = (
-        "_broken", "_content", "_cumulative", "_error", "_finish_payload", "_incremental", "_last", "_native", "_spec",
-        "_splitter", "_stepwise", "_thoughts", "_usage_payload", "counts", "done", "finish", "first_answer_ns",
+        "_broken", "_content", "_cumulative", "_error", "_finish_ns", "_finish_payload", "_incremental", "_last",
+        "_native", "_spec", "_splitter", "_stepwise", "_thoughts", "_usage_payload", "counts", "done", "finish", "first_answer_ns",
         "first_ns", "last_ns", "live", "stamps", "start_ns", "text_events", "tokens", "torn", "unreadable",
     )  # fmt: skip
 
@@ -61,6 +61,7 @@ class StreamFold:
         self._thoughts: list[str] = []
         self._error: str | None = None
         self._finish_payload = b""
+        self._finish_ns: int | None = None
         self._usage_payload = b""
         self._spec: dict[str, Any] | None = None
 
@@ -214,6 +215,7 @@ class StreamFold:
                 text = choice.text
             if choice.finish_reason is not None:
                 self._finish_payload = payload
+                self._finish_ns = t_ns
                 self._reason(choice.finish_reason)
         before = self.tokens
         count = None
@@ -232,7 +234,10 @@ class StreamFold:
                 self.text_events += 1
             self._count(count, t_ns)
         elif count is not None:
-            if not event.choices:
+            if not event.choices and self.counts and self._finish_ns is not None:
+                # A stop token has no text, so no event of its own: its step came with the event that says "stop".
+                self._count(count, self._finish_ns)
+            elif not event.choices:
                 self.tokens = max(self.tokens, count)
         elif text or thoughts:
             self._mark(t_ns)

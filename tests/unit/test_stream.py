@@ -204,6 +204,32 @@ def test_fc49_role_chunk_and_empty_choices() -> None:
     assert record.status == "ok"
 
 
+def test_a_stop_token_without_text_is_a_step_at_the_finish() -> None:
+    """A real server at a natural end: the last usage of a text chunk is one below the total, the stop token's."""
+
+    def chunk(text: str | None, tokens: int | None, finish: str | None = None) -> bytes:
+        delta: dict[str, object] = {"reasoning_content": None} | ({} if text is None else {"content": text})
+        event: dict[str, object] = {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+        if tokens is not None:
+            event["usage"] = {"prompt_tokens": 9, "completion_tokens": tokens}
+        return b"data: " + json.dumps(event).encode() + b"\n\n"
+
+    total = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}
+    _, record = folded(
+        [
+            chunk("blue", 1),
+            chunk(" whale", 3),
+            chunk(None, None, "stop"),
+            b"data: " + json.dumps(total).encode() + b"\n\n",
+            b"data: [DONE]\n\n",
+        ]
+    )
+    assert record.completion_tokens == sum(record.increments) == 4
+    assert record.increments == (1, 2, 1)
+    assert record.event_s[2] > record.event_s[1]
+    assert record.finish == "stop"
+
+
 def test_without_usage_the_count_is_marked_estimated() -> None:
     _, record = folded([sse("FC-68.sse")])
     assert record.completion_tokens == 3
