@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from spectui import checks
 from spectui.core.braille import Row, Run
 from spectui.session import checking
 from spectui.ui.screens import page
@@ -13,7 +14,7 @@ from spectui.ui.screens.sentences import age, lasts, many, when
 from spectui.ui.widgets.rows import Item, RowList
 from spectui.ui.widgets.text_table import Cell, Column, pairs, table, titled, wrapped
 
-COLUMNS = (Column(""), Column("question", least=18), Column("found", least=12), Column("expected", drop=1, least=10))
+COLUMNS = (Column(""), Column("question"), Column("found", least=16), Column("expected", drop=1, least=10))
 SIGNS = {True: ("✓", "good"), False: ("✗", "bad"), None: ("–", "dim")}
 
 
@@ -28,6 +29,7 @@ class CheckScreen(page.Page):
         self._target = target
         self._probes: list[tuple[Any, Any]] = []
         self._seen_over = True
+        self._titles: dict[str, str] = {}
 
     @property
     def target(self) -> str | None:
@@ -47,6 +49,7 @@ class CheckScreen(page.Page):
         every = checking.last_checks()
         target = self.target
         arm = getattr(self.live, "focused", None)
+        self._titles = {probe.name: probe.title for probe in checks.catalogue()}
         for name in (target, getattr(arm, "url", None)):
             if name in every:
                 return dict(every[name])
@@ -89,7 +92,7 @@ class CheckScreen(page.Page):
             return "the arm in focus is no server: put one on it first (2 lists them)", "warn"
         if not self.data:
             return f"{self.target} has not been checked yet: r checks it, in less than a minute", ""
-        return verdict(self.data)
+        return verdict({**self.data, "probes": self._found()})
 
     def draw(self) -> None:
         probes = self._found()
@@ -101,7 +104,9 @@ class CheckScreen(page.Page):
         job = self.job
         if job is not None and not job.over:
             return tuple(job.state or ())
-        return [p for p in self.data.get("probes") or () if isinstance(p, Mapping)]
+        kept = [p for p in self.data.get("probes") or () if isinstance(p, Mapping)]
+        told = [{"title": self._titles.get(str(p.get("name"))), **p} for p in kept]
+        return sorted(told, key=lambda p: p.get("ok") is not False)  # what is not good comes first
 
     def on_row_list_moved(self, message: RowList.Moved) -> None:
         self._details()
@@ -189,7 +194,10 @@ def verdict(outcome: Mapping[str, Any]) -> tuple[str, str]:
     unknown = sum(1 for p in probes if p.get("ok") is None)
     left = f"; {unknown} could not be checked" if unknown else ""
     if bad:
-        return f"{many(len(bad), 'probe')} of {len(probes)} not good: {bad[0].get('title')}{left}", "bad"
+        return (
+            f"{many(len(bad), 'probe')} of {len(probes)} not good: {bad[0].get('title') or bad[0].get('name')}{left}",
+            "bad",
+        )
     return f"all that was checked is good: {len(probes) - unknown} of {len(probes)} probes{left}", "good"
 
 

@@ -18,7 +18,7 @@ from spectui.session.compared import ArmSource, Compared
 from spectui.store import locations
 from spectui.store import runs as history
 from spectui.ui.screens import page
-from spectui.ui.screens.sentences import when
+from spectui.ui.screens.sentences import many, when
 from spectui.ui.widgets.plot import Plot, PlotData, Series
 from spectui.ui.widgets.rows import Item, TextPage
 from spectui.ui.widgets.text_table import Cell, Column, table, titled, wrapped
@@ -27,10 +27,10 @@ COLUMNS = (
     Column("at a time", right=True),
     Column("tok/s A"),
     Column("B"),
-    Column("A against B", least=6),
-    Column("accept length", drop=2),
+    Column("A against B"),
+    Column("accept", drop=2),
     Column("step time", drop=3),
-    Column("verdict", least=12),
+    Column("verdict"),
 )
 TONES = {"faster": "good", "slower": "bad", "no difference shown": "dim", "not a fair trial": "warn"}
 
@@ -42,11 +42,9 @@ class CompareScreen(page.Page):
     BINDINGS: ClassVar[list[Any]] = page.bindings("compare")
     DEFAULT_CSS = """
     CompareScreen {
-        & Plot { height: 1fr; }
-        & #text { height: 1fr; }
-        & #course { height: 1fr; layout: vertical; }
-        &.-narrow #course { height: 9; }
-        & #course > * { width: 100%; }
+        & #body, &.-wide #body { layout: vertical; }
+        & #text, &.-wide #body > #text { height: 1fr; width: 100%; }
+        & #course, &.-wide #body > #course { height: 45%; width: 100%; margin-left: 0; }
     }
     """
 
@@ -77,11 +75,13 @@ class CompareScreen(page.Page):
         if isinstance(self.data, str):
             return "no comparison"
         kind = "stored runs" if self._runs is not None else "the last comparison"
-        return f"{kind} · {self.data.pass_name} pass · A {self.data.a.folder.name} · B {self.data.b.folder.name}"
+        a, b = self.data.a.folder.name, self.data.b.folder.name
+        where = f"A and B of {a}" if a == b else f"A {a} · B {b}"
+        return f"{kind} · {self.data.pass_name} pass · {where}"
 
     def status(self) -> tuple[str, str]:
         if isinstance(self.data, str):
-            return self.data, "warn"
+            return "", ""
         words = list(dict.fromkeys(row.verdict.word for row in self.data.rows))
         if len(words) == 1:
             return verdict_sentence(self.data), TONES.get(words[0], "")
@@ -168,10 +168,12 @@ def run_items() -> list[Item]:
     return found
 
 
-def ratio(estimate: Estimate | None) -> str:
-    """``1.54×  [1.49, 1.60]``."""
+def ratio(estimate: Estimate | None, *, short: bool = False) -> str:
+    """``1.54×  [1.49, 1.60]``; short: ``1.54×``."""
     if estimate is None:
         return "n/a"
+    if short:
+        return f"{estimate.ratio:.2f}×"
     if not 0 < estimate.high < 1e6:
         return f"{estimate.ratio:.2f}×  [too few to say]"
     return f"{estimate.ratio:.2f}×  [{estimate.low:.2f}, {estimate.high:.2f}]"
@@ -183,7 +185,8 @@ def verdict_sentence(data: Compared) -> str:
     if row.verdict.word in ("faster", "slower"):
         return f"A is {row.verdict.word} than B {at}: {ratio(row.throughput)}"
     if row.verdict.reasons:
-        more = f" (and {len(row.verdict.reasons) - 1} more reasons)" if len(row.verdict.reasons) > 1 else ""
+        left = len(row.verdict.reasons) - 1
+        more = f" (and {many(left, 'more reason')})" if left else ""
         return f"{row.verdict.word}: {row.verdict.reasons[0]}{more}"
     return f"{row.verdict.word} {at}"
 
@@ -213,8 +216,8 @@ def rows_of(data: Compared, width: int) -> list[Row]:
                 Run(speeds[0], "a"),
                 Run(speeds[1], "b"),
                 ratio(row.throughput),
-                ratio(row.accept_length),
-                ratio(row.step_time),
+                ratio(row.accept_length, short=width < 110),
+                ratio(row.step_time, short=width < 110),
                 Run(word, TONES.get(word, "")),
             )
         )
@@ -265,10 +268,10 @@ def curves_of(data: Compared) -> list[PlotData]:
             bins = over_tokens(evidence.positions, evidence.lengths, evidence.steps)
             points = tuple(((b.start + b.to) / 2, b.accept_length) for b in bins)
             fitted = warm_up_curve(evidence)
-            told = f"{letter}, half of the rise every {significant(fitted.half_life)} tokens" if fitted else letter
+            told = f"{letter} (half of the rise every {significant(fitted.half_life)} tokens)" if fitted else letter
             series.append(Series(told, points, tag, dashed=letter == "B", sign=letter, signed=True))
         if series:
-            label = f"tokens since the flush ({name} pass, {concurrency} at a time)"
+            label = f"tokens since the flush: {name} pass, {concurrency} at a time"
             found.append(PlotData(label, tuple(series), floor=1.0))
     return found
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import events
+from textual.message import Message
 
 from spectui.core.braille import Row, Run
 from spectui.ui.screens import page
@@ -24,6 +25,9 @@ class LogLines(Lines, can_focus=True):
     """``show(lines)``; ``follow`` keeps the end in sight. Long lines are cut, and seen whole with left and right."""
 
     DEFAULT_CSS = "LogLines { height: 1fr; width: 100%; }"
+
+    class Scrolled(Message):
+        """By a key."""
 
     def __init__(self, *, form: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(form=form, id=id, classes=classes)
@@ -79,6 +83,7 @@ class LogLines(Lines, can_focus=True):
             return
         event.stop()
         self.redraw()
+        self.post_message(self.Scrolled())
 
 
 class LogScreen(page.Page):
@@ -125,6 +130,9 @@ class LogScreen(page.Page):
         # As a terminal would leave them: a bar that was drawn over and over stands in its last form.
         self._lines = [*self._lines, *(line.rpartition("\r")[2] for line in fresh)]
         return self._lines
+
+    def on_log_lines_scrolled(self) -> None:
+        self._frame()
 
     def tick(self) -> None:
         super().tick()

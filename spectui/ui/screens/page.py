@@ -22,10 +22,11 @@ from spectui.ui.screens.sentences import age, sentence
 from spectui.ui.widgets.form import AskLine, Question
 from spectui.ui.widgets.lines import Part
 from spectui.ui.widgets.rows import Item, RowList, TextPage
-from spectui.ui.widgets.status_line import StatusData, StatusLine
-from spectui.ui.widgets.text_table import Column, titled
+from spectui.ui.widgets.status_line import keys_row
+from spectui.ui.widgets.text_table import Column, titled, wrapped
 
 WIDE = 120
+SAID_ROWS = 3
 
 
 def bindings(name: str) -> list[Binding]:
@@ -49,12 +50,13 @@ class Page(Screen[None]):
         & Part#title { height: 1; width: 100%; }
         & #body { height: 1fr; width: 100%; layout: vertical; }
         & #body > * { width: 100%; }
-        & StatusLine { height: 2; width: 100%; }
+        & Part#says { height: 1; width: 100%; }
+        & Part#keys { height: 1; width: 100%; }
         & AskLine { width: 100%; }
         & .side { height: 1fr; }
         &.-wide #body { layout: horizontal; }
-        &.-wide #body > * { width: 1fr; height: 100%; }
-        &.-wide #body > .side { margin-left: 2; }
+        &.-wide #body > * { width: 5fr; height: 100%; }
+        &.-wide #body > .side { width: 4fr; margin-left: 2; }
     }
     """
 
@@ -84,6 +86,7 @@ class Page(Screen[None]):
         self._said: tuple[str, str, float] | None = None
         self._read_at: float | None = None
         self._reading = False
+        self._said_rows = 1
 
     # -- parts
 
@@ -92,7 +95,8 @@ class Page(Screen[None]):
         with Container(id="body"):
             yield from self.parts()
         yield AskLine(id="ask")
-        yield StatusLine(id="status")
+        yield Part(id="says")
+        yield Part(id="keys")
 
     def parts(self) -> Iterator[Any]:
         yield RowList(id="rows")
@@ -199,8 +203,15 @@ class Page(Screen[None]):
         words = self.title_words() if self.data is not None else "reading …" if not self.fault else ""
         row: Row = (Run(left, "strong"), Run(f"  {safe_text(words, 160)}", "dim"))
         self.query_one("#title", Part).show([row])
+        width = self.app.size.width
         text, tone = self._sentence()
-        self.query_one("#status", StatusLine).show(StatusData(text, tone, self.keys()))
+        said = wrapped(text, width, tone)[:SAID_ROWS] if text else [()]
+        says = self.query_one("#says", Part)
+        if len(said) != self._said_rows:
+            self._said_rows = len(said)
+            says.styles.height = len(said)
+        says.show(said)
+        self.query_one("#keys", Part).show([keys_row(self.keys(), width)])
 
     def _sentence(self) -> tuple[str, str]:
         if self._said is not None and time.monotonic() < self._said[2]:
@@ -214,10 +225,9 @@ class Page(Screen[None]):
         """Those of this screen first, as they are bound now."""
         bound = getattr(self.app, "keys", None)
         bound = bound if isinstance(bound, dict) else None
-        mine = [c for c in commands.COMMANDS if self.NAME in c.where and c.id not in ("leave", "help")]
-        shown = [(commands.key_word(c, bound), c.label) for c in mine if self.allowed(c.id)]
-        shown += [(commands.key_word(commands.BY_ID[i], bound), w) for i, w in (("leave", "back"), ("help", "help"))]
-        return tuple(shown)
+        mine = [c for c in commands.COMMANDS if self.NAME in c.where and c.id != "leave" and self.allowed(c.id)]
+        shown = [commands.BY_ID["leave"], *sorted(mine, key=lambda c: c.key != "enter"), commands.BY_ID["help"]]
+        return tuple((commands.key_word(c, bound), c.label) for c in shown)
 
     def allowed(self, command: str) -> bool:
         """Whether a key does anything now; others are left out."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from spectui.core.braille import Row, Run
+from spectui.core.metric import significant
 from spectui.core.plan import Plan
 from spectui.session import serving
 from spectui.session.staging import value_words
@@ -167,29 +168,46 @@ def _cells(entry: Listed) -> tuple[Cell, ...]:
 
 
 def evidence_words(evidence: Sequence[Mapping[str, Any]]) -> str:
-    """``json 372 tok/s, accept 4.90 (11-30)`` of the newest, and how many more there are."""
+    """Of the newest: ``json 372 tok/s, 4.90 accept length``; and how many more there are."""
     if not evidence:
         return "none yet"
-    newest = max(evidence, key=lambda entry: str(entry.get("date") or ""))
-    workload = newest.get("workload")
-    name = str(workload.get("name")) if isinstance(workload, Mapping) else "?"
-    rows = [row for row in newest.get("result") or () if isinstance(row, Mapping)]
-    words = [name]
-    if rows:
-        for key, label in (("output_tokens_per_s", "tok/s"), ("accept_length", "accept length")):
-            value = figure(rows[0].get(key))
-            words.append(f"{value} {label}" if value else "")
+    newest = max(evidence, key=dated)
+    rows = results_of(newest)
+    words = [workload_of(newest)]
+    for key, label in (("output_tokens_per_s", "tok/s"), ("accept_length", "accept length")):
+        value = figure(rows[0].get(key))
+        words.append(f"{value} {label}" if value else "")
     more = f" and {len(evidence) - 1} more" if len(evidence) > 1 else ""
     return ", ".join(word for word in words if word) + more
 
 
-def figure(value: object) -> str:
-    """A stored figure: a number, or [value, low, high]."""
-    from spectui.core.metric import significant
+def dated(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("date") or entry.get("when") or "")
 
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (int, float)):
-        return significant(float(value[0]))
-    return significant(float(value)) if isinstance(value, (int, float)) and not isinstance(value, bool) else ""
+
+def workload_of(entry: Mapping[str, Any]) -> str:
+    """What it was measured with; of a figure that somebody else published, that it was."""
+    if entry.get("kind") == "public":
+        return "published"
+    workload = entry.get("workload")
+    return str(workload.get("name") if isinstance(workload, Mapping) else workload or "?")
+
+
+def results_of(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """One a pass and load; an entry without a list of results is its own."""
+    rows = entry.get("result")
+    if isinstance(rows, list) and rows:
+        return [row for row in rows if isinstance(row, Mapping)]
+    return [{**entry, "output_tokens_per_s": entry.get("tokens_per_s")}]
+
+
+def figure(value: object) -> str:
+    """A stored figure: a number, [value, low, high], or a range of two."""
+    numbers = [v for v in value if isinstance(v, (int, float))] if isinstance(value, (list, tuple)) else [value]
+    shown = [significant(float(v)) for v in numbers if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    if len(shown) == 2:
+        return f"{shown[0]}–{shown[1]}"
+    return shown[0] if shown else ""
 
 
 def details(entry: Listed, plan: Plan | str, width: int) -> list[Row]:
@@ -222,7 +240,12 @@ def details(entry: Listed, plan: Plan | str, width: int) -> list[Row]:
 def plan_rows(plan: Plan, width: int) -> list[Row]:
     """Asked, in force, set by whom; then what speaks against it."""
     rows: list[Row] = [titled(f"{plan.shown}: asked and in force", width)]
-    columns = (Column("setting", least=12), Column("asked"), Column("in force"), Column("by", drop=1, least=12))
+    columns = (
+        Column("setting", least=12),
+        Column("asked", least=10),
+        Column("in force", least=10),
+        Column("by", drop=1, least=12),
+    )
     cells: list[Sequence[Cell]] = []
     for row in plan.rows:
         if row.asked is None and row.in_force is None:
@@ -248,20 +271,18 @@ def evidence_rows(evidence: Sequence[Mapping[str, Any]], width: int) -> list[Row
         Column("run", drop=1, least=10),
     )
     cells: list[Sequence[Cell]] = []
-    for entry in sorted(evidence, key=lambda e: str(e.get("date") or ""), reverse=True):
-        workload = entry.get("workload")
-        name = str(workload.get("name")) if isinstance(workload, Mapping) else "?"
-        for row in entry.get("result") or ():
-            if isinstance(row, Mapping):
-                cells.append(
-                    (
-                        str(entry.get("date") or "")[:10],
-                        name,
-                        str(row.get("pass") or "?"),
-                        str(row.get("concurrency") or "?"),
-                        figure(row.get("output_tokens_per_s")) or "n/a",
-                        figure(row.get("accept_length")) or "n/a",
-                        str(entry.get("run") or ""),
-                    )
-                )
-    return table(columns, cells, width)
+    rows: list[Row] = []
+    for entry in sorted(evidence, key=dated, reverse=True):
+        for row in results_of(entry):
+            words = (
+                dated(entry)[:10],
+                workload_of(entry),
+                str(row.get("pass") or "–"),
+                str(row.get("concurrency") or "–"),
+            )
+            speeds = (figure(row.get("output_tokens_per_s")) or "n/a", figure(row.get("accept_length")) or "n/a")
+            cells.append((*words, *speeds, str(entry.get("run") or "")))
+        if entry.get("source"):
+            told = f"{entry['source']}: {entry.get('setting') or ''}".rstrip(": ")
+            rows += wrapped(told, width, "dim", first="· ", rest="  ")
+    return [*table(columns, cells, width), *rows]

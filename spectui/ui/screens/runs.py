@@ -33,7 +33,7 @@ COLUMNS = (
     Column("tok/s", right=True),
     Column("accept", right=True, drop=1),
     Column("tags and note", drop=4, least=10),
-    Column("status", drop=2),
+    Column("state", drop=2),
 )
 
 
@@ -219,6 +219,7 @@ def _item(run: RunSummary, marked: bool) -> Item:
     last = run.results[-1] if run.results else {}
     figures = [_each(run, "output_tokens_per_s"), _each(run, "accept_length")]
     tone = {"failed": "bad", "interrupted": "warn"}.get(run.status, "dim")
+    ended = "" if run.status == "complete" else run.status
     passes = ", ".join(dict.fromkeys(f"{row.get('pass')} ×{row.get('concurrency')}" for row in run.results))
     words = ", ".join(filter(None, (" ".join(run.tags), run.note)))
     cells: tuple[Cell, ...] = (
@@ -230,7 +231,7 @@ def _item(run: RunSummary, marked: bool) -> Item:
         figures[0],
         figures[1],
         words,
-        Run(("simulated " if run.simulated else "") + run.status, tone),
+        Run(" ".join(filter(None, ("simulated" if run.simulated else "", ended))), tone),
     )
     searched = " ".join((run.id, *run.models, *run.versions, *run.gpus, *run.labels, str(last.get("algorithm") or "")))
     return Item(run.id, cells, searched, marked)
@@ -278,14 +279,18 @@ def pass_rows(result: RunResult, one: PassResult, width: int) -> list[Row]:
     who = f"{one.arm} {one.algorithm or '?'}, {one.pass_name} pass, {one.concurrency} at a time"
     rows: list[Row] = [titled(who, width)]
     values = [(metric.label, metric.of(one)) for metric in METRICS]
-    cells = [(label, Run(value.text, "" if value.number is not None else "dim")) for label, value in values]
-    if width >= 100:
-        half = (len(cells) + 1) // 2
-        columns = (Column(""), Column("", least=10), Column(""), Column("", least=10))
-        padded = [*cells, *[("", Run(""))] * (2 * half - len(cells))]
-        rows += table(columns, [(*padded[i], *padded[i + half]) for i in range(half)], width)[1:]
+    known = [(label, value.text) for label, value in values if value.number is not None]
+    missing: list[tuple[str, Cell]] = [
+        (label, Run(value.text, "dim")) for label, value in values if value.number is None
+    ]
+    if width >= 90:
+        half = (len(known) + 1) // 2
+        known += [("", "")] * (2 * half - len(known))
+        columns = (Column(""), Column("", least=12), Column(""), Column("", least=12))
+        rows += table(columns, [(*known[i], *known[i + half]) for i in range(half)], width)[1:]
     else:
-        rows += pairs(cells, width)
+        rows += pairs(known, width)
+    rows += pairs(missing, width)
     state = one.proposer_state
     rows += pairs([("proposer", Run(f"{state.name}: {state.detail}", "" if state.fair else "warn"))], width)
     if one.histogram:

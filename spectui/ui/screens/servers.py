@@ -20,14 +20,14 @@ from spectui.ui.widgets.text_table import Cell, Column, pairs, table, titled, wr
 
 COLUMNS = (
     Column("arm", drop=5),
-    Column("name", least=14),
-    Column("address", drop=4),
+    Column("name", least=16),
+    Column("address", drop=7),
     Column("algorithm"),
     Column("model", drop=2, least=10),
     Column("GPUs", drop=3),
     Column("user", drop=6),
     Column("load", drop=1),
-    Column("state", least=18),
+    Column("state", least=26),
 )
 
 
@@ -106,6 +106,7 @@ class ServersScreen(page.Page):
 
     def _cells(self, row: ServerRow) -> tuple[Cell, ...]:
         text, tone = state_words(row)
+        text += ", simulated" if row.simulated else ""
         gpus = ",".join(str(g) for g in (row.found.gpus if row.found else ())) or ",".join(
             row.record.gpus if row.record else ()
         )
@@ -113,7 +114,7 @@ class ServersScreen(page.Page):
         arm = self._arm_of(row)
         return (
             Run(arm, arm.lower()),
-            row.name + (" (simulated)" if row.simulated else ""),
+            row.name,
             row.url.removeprefix("http://"),
             row.algorithm or "?",
             row.model or "?",

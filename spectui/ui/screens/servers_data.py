@@ -44,7 +44,7 @@ def row_of_record(record: ServerRecord, found: FoundServer | None) -> ServerRow:
 
 def row_of_found(server: FoundServer) -> ServerRow:
     algorithm, model = _by_arguments(server.settings)
-    name = f"pid {server.pid}"
+    name = f"pid {server.pid}" if server.leftover else server.url.removeprefix("http://")
     return ServerRow(name, server.url, server, None, None, algorithm, model, simulated=server.simulated)
 
 

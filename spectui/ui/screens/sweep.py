@@ -64,7 +64,6 @@ class SweepScreen(page.Page):
     SweepScreen {
         & #left, & #right { layout: vertical; height: 1fr; }
         & #left > *, & #right > * { width: 100%; }
-        & Form { height: 10; }
         & ProgressLine { height: 1; }
         & #map { height: 1fr; }
         & #details { height: 1fr; }
@@ -136,9 +135,12 @@ class SweepScreen(page.Page):
                 return "planning: settings, restarts and time come from what this node has measured …", "dim"
             if planned.fault:
                 return planned.fault, "bad"
-            clock = (planned.state.plan.get("clock") or {}).get("text") if planned.state is not None else ""
-            return f"{clock}: enter starts it", "good"
+            return "enter starts it as planned", "good"
         state: SweepState = self.data.state
+        item = self.rows.item
+        name = item.key.rpartition("@")[0] if item is not None else ""
+        if name in state.settings and state.state_of(name)[1]:
+            return f"{name}: {': '.join(filter(None, state.state_of(name)))}", ""
         if self.data.alive:
             return "it is a process of its own: it goes on when this screen is left", ""
         if state.status != "complete":
@@ -217,6 +219,7 @@ class SweepScreen(page.Page):
 
     def on_row_list_moved(self, message: RowList.Moved) -> None:
         self._details()
+        self._frame()
 
     def _details(self) -> None:
         if self.planning:
@@ -269,7 +272,9 @@ class SweepScreen(page.Page):
 
     def allowed(self, command: str) -> bool:
         if command == "sweep_start":
-            return self.planning or not self.data.alive
+            return self.planning or (not self.data.alive and self.data.state.status != "complete")
+        if command == "sweep_new":
+            return self.data is not None and self.data.state is not None
         if command == "sweep_stop":
             return not self.planning and self.data.alive
         if command == "sweep_save":

@@ -59,12 +59,13 @@ class WorkloadsScreen(page.Page):
     BINDINGS: ClassVar[list[Any]] = page.bindings("workloads")
     DEFAULT_CSS = """
     WorkloadsScreen {
-        & RowList { height: 9; }
-        & Form { height: 7; }
+        & RowList { height: 8; }
         &.-wide RowList { height: 1fr; }
         &.-wide #right { height: 100%; layout: vertical; }
         & #right { height: 1fr; layout: vertical; }
         & #right > * { width: 100%; }
+        & Form { margin-bottom: 1; }
+        &.-narrow Form { margin-bottom: 0; }
     }
     """
 

@@ -13,7 +13,7 @@ from spectui.core.braille import Row, Run
 from spectui.core.safe import safe_text
 from spectui.ui.widgets.lines import Lines
 from spectui.ui.widgets.rows import RowList
-from spectui.ui.widgets.text_table import fitted
+from spectui.ui.widgets.text_table import fitted, wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,13 @@ class Form(Lines, can_focus=True):
         return self.fields[self._at] if self.fields else None
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return max(1, len(self.fields) + 1)
+        return max(1, len(self.fields) + self._helped)
+
+    @property
+    def _helped(self) -> bool:
+        """Whether a row tells what the field under the cursor is: not while the form is only looked at."""
+        one = self.field
+        return self.has_focus or (one is not None and bool(one.fault))
 
     def on_key(self, event: events.Key) -> None:
         one = self.field
@@ -111,7 +117,7 @@ class Form(Lines, can_focus=True):
         if not self.fields or height <= 0:
             return ()
         names = max(len(one.label) for one in self.fields) + 2
-        room = max(1, height - 1)
+        room = max(1, height - self._helped)
         self._top = max(0, min(self._top, len(self.fields) - room, self._at))
         if self._at >= self._top + room:
             self._top = self._at - room + 1
@@ -120,7 +126,7 @@ class Form(Lines, can_focus=True):
             for number, one in enumerate(self.fields[self._top : self._top + room], self._top)
         ]
         one = self.field
-        if one is not None and height > 1:
+        if one is not None and height > 1 and self._helped:
             said = one.fault or one.help
             rows.append((Run(safe_text(f"  {said}", width), "bad" if one.fault else "dim"),))
         return rows
@@ -165,7 +171,7 @@ class AskLine(Lines, can_focus=True):
     """``ask(question)`` takes the keys until enter or escape, then gives the focus back to who had it."""
 
     DEFAULT_CSS = """
-    AskLine { height: auto; max-height: 2; display: none; }
+    AskLine { height: 2; display: none; }
     """
 
     def __init__(self, *, form: str | None = None, id: str | None = None, classes: str | None = None) -> None:
@@ -189,22 +195,25 @@ class AskLine(Lines, can_focus=True):
         if self._before is not None and self._before.is_attached:
             self._before.focus()
 
-    def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return 2
+    def _wanted(self, width: int) -> list[Row]:
+        question = self.question
+        if question is None or width <= 0:
+            return []
+        rows = wrapped(question.text, width, "warn")[:4]
+        if not question.letters:
+            typed = self._typed[-max(1, width - 4) :]
+            rows.append((Run(f"> {safe_text(typed, width)}_", "strong"),))
+        return rows
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
-        question = self.question
-        if question is None:
-            return ()
-        text = safe_text(question.text, width * 2)
-        if question.letters:
-            return [(Run(text[:width], "warn"),), (Run(text[width:], "warn"),)]
-        if height < 2:
-            return [(Run(f"> {self._typed}_", "strong"),)]
-        return [
-            (Run(safe_text(question.text, width), "warn"),),
-            (Run(f"> {safe_text(self._typed, width - 4)}_", "strong"),),
-        ]
+        return self._wanted(width)[-height:] if height else ()
+
+    def redraw(self) -> None:
+        if self.is_attached and self.question is not None:
+            wanted = max(1, len(self._wanted(self.app.size.width)))
+            if self.styles.height is None or self.styles.height.value != wanted:
+                self.styles.height = wanted
+        super().redraw()
 
     def on_key(self, event: events.Key) -> None:
         question = self.question

@@ -61,7 +61,12 @@ def plot_rows(data: PlotData, width: int, height: int, form: str = "braille") ->
     legend: list[Run] = []
     for one in drawn:
         mark = one.sign if one.signed or not one.joined else "╌╌" if one.dashed else "──"
-        legend += [Run("  " if legend else ""), Run(f"{mark} {safe_text(one.label, 60)}", one.tag)]
+        told = one.label if one.label.startswith(mark) else f"{mark} {one.label}"
+        legend += [Run("  " if legend else ""), Run(safe_text(told, 70), one.tag)]
+    used = sum(len(run.text) for run in legend)
+    told = safe_text(f"over {data.x_label}", 80)
+    if data.x_label and used + len(told) + 3 <= width:
+        legend.append(Run(" " * (width - used - len(told)) + told, "dim"))
     if height < 5 or width < 24:
         ends = ", ".join(f"{one.label} {one.points[-1][1]:.2f} at {one.points[-1][0]:.0f}" for one in drawn)
         return [(Run(safe_text(ends, width)),)]
@@ -77,7 +82,7 @@ def plot_rows(data: PlotData, width: int, height: int, form: str = "braille") ->
             dots = columns * canvas.across
             values = tuple(_at(one.points, low_x + (high_x - low_x) * i / max(1, dots - 1)) for i in range(dots))
             canvas.curve(Curve(values, one.tag, one.dashed, sign="*o+x"[number % 4]), scale.low, scale.high)
-    for one in drawn:
+    for one in sorted(drawn, key=lambda one: one.joined):
         if one.signed or not one.joined or len(one.points) == 1:
             for x, y in one.points:
                 column = round((x - low_x) / (high_x - low_x) * (columns - 1))
@@ -88,7 +93,7 @@ def plot_rows(data: PlotData, width: int, height: int, form: str = "braille") ->
     for y in range(rows):
         label = tick_label(ticks[y], scale.step) if y in ticks else ""
         found.append((Run(f"{label:>{_Y_LABEL}}{'┤' if y in ticks else '│'}", "axis"), *body[y]))
-    found += _x_axis(low_x, high_x, columns, data.x_label)
+    found += _x_axis(low_x, high_x, columns)
     return found[:height]
 
 
@@ -102,7 +107,7 @@ def _at(points: Sequence[tuple[float, float]], x: float) -> float | None:
     return points[-1][1]
 
 
-def _x_axis(low: float, high: float, columns: int, label: str) -> list[Row]:
+def _x_axis(low: float, high: float, columns: int) -> list[Row]:
     step = nice_step(high - low, max(2, columns // 14))
     line, words = ["─"] * columns, [" "] * columns
     value = -(-low // step) * step
@@ -114,11 +119,5 @@ def _x_axis(low: float, high: float, columns: int, label: str) -> list[Row]:
             line[column] = "┬"
             words[start : start + len(text)] = text
         value += step
-    told = safe_text(label, columns)
-    start = max(0, columns - len(told))
     blank = " " * _Y_LABEL
-    numbers = "".join(words).rstrip()
-    if len(numbers) + 2 <= start:
-        numbers = numbers.ljust(start) + told
-        return [(Run(f"{blank}└" + "".join(line), "axis"),), (Run(f"{blank} {numbers}", "axis"),)]
     return [(Run(f"{blank}└" + "".join(line), "axis"),), (Run(f"{blank} " + "".join(words), "axis"),)]

@@ -60,16 +60,15 @@ class RowList(Lines, can_focus=True):
         self._at = 0
         self._top = 0
         self._key: str | None = None
-        self.empty = "nothing here yet"
+        self.empty = "reading …"
         self.filter = ""
         self.typing = False
 
     # -- what it holds
 
-    def show(self, columns: Sequence[Column], items: Sequence[Item], *, empty: str | None = None) -> None:
+    def show(self, columns: Sequence[Column], items: Sequence[Item], *, empty: str = "") -> None:
         self._columns, self._items = tuple(columns), tuple(items)
-        if empty is not None:
-            self.empty = empty
+        self.empty = empty or "nothing here yet"
         self._take()
 
     @property

@@ -117,7 +117,8 @@ def wrapped(text: str, width: int, tag: str = "", *, first: str = "", rest: str 
         shown = safe_text(part.expandtabs(4), _LONGEST)
         room = max(1, width - cell_len(first))
         pieces = textwrap.wrap(shown, room, break_on_hyphens=False) or [""]
-        rows += [(Run(after if rows else first), Run(piece, tag)) for piece in pieces]
+        for piece in pieces:
+            rows.append((Run(after if rows else first), Run(piece, tag)))
     return rows
 
 
