@@ -7,6 +7,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from spectui.cli.failure import EXIT_USAGE, Failure
+
 if TYPE_CHECKING:
     from spectui.session.live import Live
 
@@ -23,11 +25,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     from spectui.cli import add_screen_options, options
 
     parser.add_argument("--headless", action="store_true", help="no screen: measure and print")
+    parser.add_argument(
+        "--sim-speed", type=float, metavar="X", help="pace of the simulated servers; 1 is that of the recorded ones"
+    )
     add_screen_options(parser)
     options.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.sim_speed is not None and not 0 < args.sim_speed <= 1000:
+        raise Failure(f"--sim-speed must be above 0 and at most 1000, not {args.sim_speed:g}", EXIT_USAGE)
     if args.headless or args.json:
         return _headless(args)
     from spectui.cli import screen
@@ -68,13 +75,14 @@ def _headless(args: argparse.Namespace) -> int:
         if not args.json:
             sys.stderr.write(text + "\n")
 
-    say(f"simulated servers, {demo.HEADLESS_SPEED:g} times as fast as the recorded ones, so that this is quick")
-    arms = demo.measure(("none", "NGRAM", "EAGLE3"), say)
+    speed = args.sim_speed or demo.HEADLESS_SPEED
+    say(f"simulated servers, {speed:g} times as fast as the recorded ones, so that this is quick")
+    arms = demo.measure(("none", "NGRAM", "EAGLE3"), say, speed=speed)
     if args.json:
         note = "simulated servers: accept lengths follow the real rules, speeds are scaled and say nothing about a GPU"
-        print(json.dumps({"simulated": True, "sim_speed": demo.HEADLESS_SPEED, "note": note, "arms": arms}))
+        print(json.dumps({"simulated": True, "sim_speed": speed, "note": note, "arms": arms}))
         return 0
-    _print(arms, demo.HEADLESS_SPEED)
+    _print(arms, speed)
     return 0
 
 

@@ -128,13 +128,15 @@ def stop_all(names: Sequence[str]) -> None:
             serving.stop(name)
 
 
-def measure(algorithms: Sequence[str], say: Callable[[str], None] = lambda _text: None) -> list[dict[str, Any]]:
+def measure(
+    algorithms: Sequence[str], say: Callable[[str], None] = lambda _text: None, *, speed: float = HEADLESS_SPEED
+) -> list[dict[str, Any]]:
     """Each algorithm cold and warm, one after another: its name and its passes as the command line prints them."""
     from spectui.core.result import run_json
 
     found = []
     wanted = [(f"demo-{name.lower()}", name) for name in algorithms]
-    with started(wanted, speed=HEADLESS_SPEED, startup_s=0.2) as demo:
+    with started(wanted, speed=speed, startup_s=0.2) as demo:
         for name, record in zip(algorithms, demo.records, strict=True):
             say(f"measuring {name}, cold and warm")
             spec = arm_spec("A", resolve(record.url), trusted=True)

@@ -354,6 +354,9 @@ class Live:
         return ""
 
     def flush_question(self, both: bool) -> str:
+        """What must be asked before a run; nothing where the run cannot begin anyway."""
+        if both and any(arm.empty for arm in self.arms.values()):
+            return ""
         return self.measuring.flush_question(list(self.arms.values()) if both else [self.focused])
 
     def _options(self, flush: str | None) -> RunOptions:

@@ -67,7 +67,7 @@ class Measuring:
         """What must be asked before a run may begin; empty where nothing needs to be."""
         from spectui.core.evidence import is_stateful
 
-        strangers = [a for a in chosen if a.live and not a.managed and is_stateful(a.algorithm)]
+        strangers = [a for a in chosen if a.ready and not a.managed and is_stateful(a.algorithm)]
         if not strangers:
             return ""
         names = " and ".join(f"{a.letter} ({a.url})" for a in strangers)

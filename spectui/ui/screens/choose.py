@@ -27,6 +27,18 @@ class Item:
     detail: str = ""
 
 
+class SearchInput(Input):
+    """While it is empty, a digit chooses."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        digit = event.character if event.character and event.character in "123456789" else None
+        if digit is not None and not self.value and isinstance(self.screen, ChooseScreen) and self.screen.pick(digit):
+            event.stop()
+            event.prevent_default()
+            return
+        await super()._on_key(event)
+
+
 class ChooseScreen(ModalScreen[str | None]):
     """Ends with the value of the chosen item, with the typed text where ``free``, or with None."""
 
@@ -49,7 +61,7 @@ class ChooseScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Label(Content(self._title), classes="title")
-            field = Input(placeholder=self._free or "type to search", id="search")
+            field = SearchInput(placeholder=self._free or "type to search", id="search")
             field.cursor_blink = False
             yield field
             yield OptionList(id="items")
@@ -82,14 +94,13 @@ class ChooseScreen(ModalScreen[str | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         self._show(event.value)
 
-    def on_key(self, event: events.Key) -> None:
-        field = self.query_one(Input)
-        if self._digits and not field.value and event.character and event.character in "123456789":
-            number = int(event.character) - 1
-            if number < len(self._shown):
-                event.stop()
-                event.prevent_default()
-                self.dismiss(self._shown[number].value)
+    def pick(self, digit: str) -> bool:
+        """Ends with the item beside that digit; False where there is none."""
+        number = int(digit) - 1
+        if not self._digits or number >= len(self._shown):
+            return False
+        self.dismiss(self._shown[number].value)
+        return True
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         at = self.query_one(OptionList).highlighted

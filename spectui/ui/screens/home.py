@@ -200,8 +200,16 @@ class Status(StatusLine):
         rows: list[Row] = [(Run(part, data.tone),) for part in text or [""]]
         if height > 1:
             rows += [() for _ in range(many - len(rows))]
-            rows.append(keys_row(data.keys, width))
+            rows.append(keys_row(fitting(data.keys, width), width))
         return rows
+
+
+def fitting(keys: Sequence[tuple[str, str]], width: int, always: int = 2) -> list[tuple[str, str]]:
+    """As many as have room, and in any case the last ones, which lead to all the others."""
+    kept, last = list(keys[:-always]), list(keys[-always:])
+    while kept and sum(len(key) + len(what) + 3 for key, what in (*kept, *last)) - 2 > width:
+        kept.pop()
+    return kept + last
 
 
 def card_data(view: ArmView, *, focused: bool) -> ArmCardData:

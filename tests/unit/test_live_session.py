@@ -1,0 +1,296 @@
+"""Staging, predicting, following and judging in the live session, without a server."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from core_records import arm_head, fed, flush, generated, head, row_of
+
+from spectui.core.compare import compare
+from spectui.core.fairness import side_of
+from spectui.core.passes import PassResult
+from spectui.core.profile import Profile, ServerPart, SpeculativePart
+from spectui.core.result import fold
+from spectui.core.rows import Row
+from spectui.engines.sglang.info import read_info
+from spectui.session import SessionError, table
+from spectui.session.arms import Target
+from spectui.session.changing import write_command
+from spectui.session.following import Following
+from spectui.session.live import Live
+from spectui.session.live_arm import LiveArm
+from spectui.session.measuring import Measuring, feeding
+from spectui.session.predicting import Predictor, chain_prediction, read_replay
+from spectui.session.running import RunHandle, RunOptions
+from spectui.session.staging import stage, stage_algorithm, stage_step
+from spectui.session.view import Prediction
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
+
+
+def profile(algorithm: str = "NGRAM", **knobs: object) -> Profile:
+    server = ServerPart(model_path="m/model", args={"max_running_requests": 48})
+    return Profile("mine", None, server, SpeculativePart(algorithm, knobs))
+
+
+def running_arm(wanted: Profile, letter: str = "A") -> LiveArm:
+    url = "http://127.0.0.1:30000"
+    return LiveArm(letter, target=Target("mine", url=url), url=url, profile=wanted)
+
+
+def ready_arm(algorithm: str) -> LiveArm:
+    arm = running_arm(profile(algorithm))
+    arm.info = read_info({"version": "0.5.15", "speculative_algorithm": algorithm, "internal_states": []})
+    return arm
+
+
+def rows() -> list[Row]:
+    records = [
+        *generated(8, 81, [3.0] * 8, arm="A", histogram=(10, 10, 7)),
+        *generated(8, 81, [2.0] * 8, arm="B"),
+    ]
+    found = [head(arm_head("A"), arm_head("B", "EAGLE3"), requests=8), flush(), fed(20, 5000, True)]
+    found += [row_of(r) for r in records]
+    return [*found, {"t": 200.0, "kind": "end", "status": "complete", "reason": ""}]
+
+
+def result_pass(letter: str = "A") -> PassResult:
+    return fold(rows()).passes[(letter, 1, "warm")]
+
+
+# -- staging
+
+
+def test_a_step_of_the_knob_is_staged_with_words_and_needs_a_relaunch() -> None:
+    arm = running_arm(profile(num_draft_tokens=8))
+    staged = stage_step(arm, 1)
+    assert staged is not None
+    assert staged.words == "draft tokens 8 → 12"
+    assert not staged.hot
+    assert not staged.refused
+    arm.staged = staged
+    back = stage_step(arm, -1)
+    assert back is None  # where it began
+
+
+def test_the_end_of_the_steps_is_said() -> None:
+    arm = running_arm(profile(num_draft_tokens=64))
+    with pytest.raises(SessionError, match="draft tokens is at its largest step: e sets any value"):
+        stage_step(arm, 1)
+
+
+def test_no_speculation_has_no_knob() -> None:
+    with pytest.raises(SessionError, match="n chooses an algorithm"):
+        stage_step(running_arm(profile("none")), 1)
+
+
+def test_another_algorithm_takes_the_knobs_that_the_other_arm_has() -> None:
+    arm = running_arm(profile(num_draft_tokens=8))
+    other = running_arm(profile("EAGLE3", num_steps=5, eagle_topk=1, draft_model_path="d/draft"), "B")
+    staged = stage_algorithm(arm, "EAGLE3", other)
+    assert staged is not None
+    assert staged.profile.speculative.knobs["num_steps"] == 5
+    assert staged.profile.speculative.knobs["draft_model_path"] == "d/draft"
+    assert "algorithm NGRAM → EAGLE3" in staged.words
+
+
+def test_what_a_server_would_refuse_is_refused_before_it_costs_anything() -> None:
+    arm = running_arm(profile(num_draft_tokens=8))
+    wanted = profile(**{"num_draft_tokens": 8, "ngram.min_bfs_breadth": 5, "ngram.max_bfs_breadth": 2})
+    arm.staged = stage(arm, wanted)
+    assert arm.staged is not None
+    assert "is above" in arm.staged.refused
+    live = Live(gpus=False)
+    live.arms["A"] = arm
+    with pytest.raises(SessionError, match="the server would refuse this"):
+        live.apply()
+
+
+def test_a_server_that_spectui_did_not_start_is_not_relaunched() -> None:
+    live = Live(gpus=False)
+    live.arms["A"] = running_arm(profile(num_draft_tokens=8))
+    live.stage_step(1)
+    with pytest.raises(SessionError, match="was not started by spectui, so it is not relaunched: y writes the command"):
+        live.apply()
+
+
+def test_dropping_and_staging_what_runs() -> None:
+    live = Live(gpus=False)
+    live.arms["A"] = running_arm(profile(num_draft_tokens=8))
+    live.stage_step(1)
+    assert live.focused.staged is not None
+    live.stage_knobs({"num_draft_tokens": 8})
+    assert live.focused.staged is None
+    assert live.notice is not None
+    assert "nothing is staged" in live.notice.text
+
+
+def test_the_launch_command_goes_to_a_file_with_keys_as_variables() -> None:
+    server = ServerPart(model_path="m/my model", api_key="env:MY_KEY", args={"json_model_override_args": {"a": 1}})
+    path = write_command(running_arm(Profile("mine", None, server, SpeculativePart("NGRAM", {"num_draft_tokens": 8}))))
+    text = path.read_text()
+    assert "'m/my model'" in text
+    assert '--api-key "$MY_KEY"' in text
+    assert "--speculative-num-draft-tokens 8" in text
+    assert "'{\"a\": 1}'" in text
+    assert os.access(path, os.X_OK)
+
+
+# -- predicting
+
+
+def test_a_replay_is_read_for_the_pass_that_was_measured() -> None:
+    said = {
+        "settings": [
+            {
+                "exact": True,
+                "why_not": None,
+                "workloads": {
+                    "json A warm": [{"accept_length": 4.0, "verify_steps": 10}],
+                    "json B warm": [{"accept_length": 9.0, "verify_steps": 10}],
+                },
+            }
+        ]
+    }
+    found = read_replay(json.dumps(said).encode(), result_pass("A"))
+    assert found.accept_length == pytest.approx(4.0)
+    assert found.exact
+    assert "predicted accept length 4.00, about" in found.text
+
+
+def test_a_replay_that_did_not_end_gives_a_reason() -> None:
+    assert read_replay(b"", result_pass()).text == "no prediction: the replay did not end"
+
+
+def test_a_shorter_chain_is_read_off_the_longer_one() -> None:
+    arm = running_arm(profile("EAGLE3", num_steps=3, eagle_topk=1, draft_model_path="d"))
+    staged = stage(arm, profile("EAGLE3", num_steps=1, eagle_topk=1, draft_model_path="d"))
+    assert staged is not None
+    found = chain_prediction(staged, result_pass())
+    counts = (10, 10, 7)
+    assert found.accept_length == pytest.approx(1 + (counts[1] + counts[2]) / sum(counts))
+    longer = stage(arm, profile("EAGLE3", num_steps=9, eagle_topk=1, draft_model_path="d"))
+    assert longer is not None
+    assert "longer than the chain" in chain_prediction(longer, result_pass()).note
+
+
+def test_without_a_run_there_is_no_prediction_and_it_says_so() -> None:
+    arm = running_arm(profile(num_draft_tokens=8))
+    staged = stage_step(arm, 1)
+    assert staged is not None
+    found = Predictor().ask(staged, None, None, lambda _p: None)
+    assert found.accept_length is None
+    assert "r measures" in found.note
+
+
+def test_a_prediction_that_is_worked_on_is_said_to_be() -> None:
+    assert Prediction(pending=True).text == "predicting …"
+
+
+# -- following
+
+
+def write_run(folder: Path, lines: list[Row]) -> Following:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return Following(RunHandle(folder, os.getpid(), -1.0))
+
+
+def test_a_run_is_followed_to_its_end_and_judged(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", rows())
+    live = Live(gpus=False)
+    live.measuring.follow(run)
+    live.look(300.0)
+    figures = live.measuring.figures
+    assert figures.final
+    assert figures.comparison is not None
+    shot = live.snapshot(300.0)
+    assert [row.name for row in shot.table][:3] == ["output tok/s", "accept length", "step time"]
+    assert shot.run is not None
+    assert not shot.run.active
+    assert shot.verdict
+
+
+def test_a_run_whose_process_is_gone_is_interrupted_and_keeps_its_figures(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", rows()[:-1])  # no end row, and no such process
+    live = Live(gpus=False)
+    live.measuring.follow(run)
+    live.look(300.0)
+    assert live.snapshot(300.0).run.status == "interrupted"  # type: ignore[union-attr]
+    assert live.measuring.figures.passes.keys() == {"A", "B"}
+    assert live.notice is not None
+    assert "what was measured is kept" in live.notice.text
+
+
+def test_an_answer_is_followed_piece_by_piece(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", rows()[:1])
+    text = [
+        {"arm": "A", "rid": "r1", "pieces": [[1, "one "], [3, "two"]], "done": False},
+        {"arm": "A", "rid": "r1", "pieces": [[2, " three"]], "done": True},
+        {"arm": "A", "rid": "r2", "pieces": ["odd", [1, 7], [2, "new"]], "done": False},
+    ]
+    path = run.folder / "live.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in text[:2]))
+    run.pump()
+    assert run.answer is not None
+    assert run.answer.pieces == ((1, "one "), (3, "two"), (2, " three"))
+    with path.open("a") as file:
+        file.write(json.dumps(text[2]) + "\n")
+    run.pump()
+    assert run.answer.rid == "r2"
+    assert run.answer.pieces == ((2, "new"),)
+
+
+# -- measuring and judging
+
+
+def test_a_stranger_with_a_store_is_not_flushed_without_asking() -> None:
+    measuring = Measuring(RunOptions(workload="json"))
+    assert "spectui did not start it" in measuring.flush_question([ready_arm("NGRAM")])
+    assert measuring.flush_question([ready_arm("EAGLE3")]) == ""
+
+
+def test_an_arm_that_is_not_ready_is_not_measured() -> None:
+    live = Live(gpus=False)
+    with pytest.raises(SessionError, match="A is no running server"):
+        live.run()
+    live.arms["A"] = running_arm(profile())
+    with pytest.raises(SessionError, match="A is not ready"):
+        live.run()
+    with pytest.raises(SessionError, match="B is empty"):
+        live.compare()
+
+
+def test_feeding_is_a_warm_pass_with_more_to_feed() -> None:
+    options = feeding(RunOptions(workload="json", passes=("cold",)))
+    assert options.passes == ("warm",)
+    assert options.feed_limit > RunOptions().feed_limit
+
+
+def test_a_verdict_is_a_sentence_with_the_key_that_helps() -> None:
+    result = fold(rows())
+    a, b = (side_of(result, (letter, 1, "warm"), name=letter) for letter in "AB")
+    text, tone = table.verdict_words(compare(a, b))
+    assert text.startswith(("A is faster", "A is slower", "no difference shown", "not a fair trial"))
+    assert tone in ("good", "", "dim", "warn")
+    cold = [row for row in rows() if row.get("phase") != "feed"]
+    a = side_of(fold(cold), ("A", 1, "warm"), name="A")
+    text, tone = table.verdict_words(compare(a, b))
+    assert text.startswith("not a fair trial: A's store is cold")
+    assert text.endswith("press f to feed it first")
+    assert tone == "warn"
+
+
+def test_a_relaunched_store_is_empty_whatever_the_last_run_fed(tmp_path: Path) -> None:
+    measuring = Measuring(RunOptions())
+    run = write_run(tmp_path / "run", rows())
+    measuring.follow(run)
+    assert "since the flush" in measuring.store_of("A", 210.0).detail
+    assert measuring.store_of("A", 260.0, started=250.0).state == "cold"
+    assert "since its start" in measuring.store_of("A", 260.0, started=250.0).detail
