@@ -495,3 +495,22 @@ def test_one_job_of_a_name_at_a_time() -> None:
     while not first.over and time.monotonic() < end:
         pass
     assert (first.over, first.result) == (True, "done")
+
+
+async def test_both_arms_of_one_run_are_compared(ground: Ground) -> None:
+    stored("20261130-121500-json-cccc", data.rows_of_run(data.TWO_ARMS))
+    async with on(RunsScreen(Live()), (140, 40)) as pilot:
+        assert "c compares both arms" in await press(pilot, "space")
+        text = await press(pilot, "c")
+        assert "A NGRAM" in text
+        assert "B EAGLE3" in text
+
+
+async def test_of_a_run_with_two_arms_the_one_meant_is_asked_for(history: Ground) -> None:
+    stored("20261130-121500-json-cccc", data.rows_of_run(data.TWO_ARMS, seed=3))
+    async with on(RunsScreen(Live()), (140, 40)) as pilot:
+        await press(pilot, "space", "end", "space")
+        assert "a (NGRAM) or b (EAGLE3)" in await press(pilot, "c")
+        text = await press(pilot, "b")
+        assert "A NGRAM" in text
+        assert "B EAGLE3" in text

@@ -14,7 +14,7 @@ from spectui.ui.screens.sentences import age, lasts, many, when
 from spectui.ui.widgets.rows import Item, RowList
 from spectui.ui.widgets.text_table import Cell, Column, pairs, table, titled, wrapped
 
-COLUMNS = (Column(""), Column("question"), Column("found", least=16), Column("expected", drop=1, least=10))
+COLUMNS = (Column(""), Column("question", least=36), Column("found", least=16), Column("expected", drop=1, least=10))
 SIGNS = {True: ("✓", "good"), False: ("✗", "bad"), None: ("–", "dim")}
 
 

@@ -220,7 +220,10 @@ def details(entry: Listed, plan: Plan | str, width: int) -> list[Row]:
         return rows
     if profile.notes:
         rows += wrapped(profile.notes, width)
-    facts: list[tuple[str, Cell]] = [("file", entry.path), ("model", profile.server.model_path or "unset")]
+    facts: list[tuple[str, Cell]] = [
+        ("file", "a starter: comes with spectui, and is never written to" if entry.starter else entry.path),
+        ("model", profile.server.model_path or "unset"),
+    ]
     if profile.server.gpus is not None:
         facts.append(("GPUs", ", ".join(map(str, profile.server.gpus))))
     facts.append(("address", profile.url))

@@ -33,7 +33,7 @@ COLUMNS = (
     Column("tok/s", right=True),
     Column("accept", right=True, drop=1),
     Column("tags and note", drop=4, least=10),
-    Column("state", drop=2),
+    Column("state", drop=2, least=10),
 )
 
 
@@ -63,6 +63,8 @@ class RunsScreen(page.Page):
     def status(self) -> tuple[str, str]:
         if len(self._marked) == 2:
             return f"c compares {self._marked[0]} with {self._marked[1]}", "good"
+        if len(self._marked) == 1 and self.allowed("run_compare"):
+            return f"c compares both arms of {self._marked[0]}; space marks another run to compare with", "good"
         if len(self._marked) == 1:
             return "space marks the second run of a comparison", ""
         return "space marks two runs to compare; b puts one on arm B, to hold A against it", ""
@@ -122,7 +124,8 @@ class RunsScreen(page.Page):
 
     def allowed(self, command: str) -> bool:
         if command == "run_compare":
-            return len(self._marked) == 2
+            both = [run for run in self.data or () if run.id in self._marked and len(arms_of(run)) == 2]
+            return len(self._marked) == 2 or bool(both)
         if command in ("open", "put_a", "put_b", "run_mark", "run_pin", "run_tags", "run_note"):
             return self.here is not None
         return True
@@ -135,12 +138,10 @@ class RunsScreen(page.Page):
         run = self.here
         if run is None:
             return
-        arms = tuple(dict.fromkeys(str(row.get("arm")) for row in run.results))
+        arms = arms_of(run)
         if len(arms) > 1:
             self.say(
-                f"{run.id} has the arms {' and '.join(arms)}: mark it and another run and compare those, or put a run "
-                "of one arm here",
-                "warn",
+                f"{run.id} has the arms {' and '.join(arms)}: space and c compare them, or one with another run", "warn"
             )
             return
         self.put_on_arm(letter, run.id)
@@ -162,12 +163,35 @@ class RunsScreen(page.Page):
         self.redraw()
 
     def action_run_compare(self) -> None:
+        marked = [run for name in self._marked for run in self.data if run.id == name]
+        if len(marked) == 1 and len(arms_of(marked[0])) == 2:
+            self._show_compared([f"{marked[0].id}:{arm}" for arm in arms_of(marked[0])])
+        elif len(marked) == 2:
+            self._ask_arms(marked, [])
+        else:
+            self.say("mark two runs with space first, or one that measured two arms", "warn")
+
+    def _ask_arms(self, runs: Sequence[RunSummary], chosen: list[str]) -> None:
+        """Of a run of two arms, which one is meant."""
+        if not runs:
+            self._show_compared(chosen)
+            return
+        first, rest = runs[0], runs[1:]
+        arms = arms_of(first)
+        if len(arms) < 2:
+            self._ask_arms(rest, [*chosen, first.id])
+            return
+        words = " or ".join(f"{arm.lower()} ({_algorithm_of(first, arm)})" for arm in arms)
+        text = f"{'B' if chosen else 'A'} is which arm of {first.id}: {words}?"
+        letters = "".join(arms).lower()
+        self.ask(
+            Question(text, lambda key: self._ask_arms(rest, [*chosen, f"{first.id}:{key.upper()}"]), letters=letters)
+        )
+
+    def _show_compared(self, names: Sequence[str]) -> None:
         from spectui.ui.screens.compare import CompareScreen
 
-        if len(self._marked) != 2:
-            self.say("mark two runs with space first", "warn")
-            return
-        self.app.push_screen(CompareScreen(self.live, runs=(self._marked[0], self._marked[1])))
+        self.app.push_screen(CompareScreen(self.live, runs=(names[0], names[1])))
 
     def action_run_pin(self) -> None:
         run = self.here
@@ -209,6 +233,14 @@ class RunsScreen(page.Page):
             self.later(mark)
 
         self.ask(Question(f"note on {run.id}", change, given=run.note))
+
+
+def arms_of(run: RunSummary) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(row.get("arm")) for row in run.results))
+
+
+def _algorithm_of(run: RunSummary, arm: str) -> str:
+    return next((str(row.get("algorithm")) for row in run.results if row.get("arm") == arm), "?")
 
 
 def _folder(run: RunSummary) -> Path:

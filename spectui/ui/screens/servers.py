@@ -19,7 +19,7 @@ from spectui.ui.widgets.rows import Item, RowList
 from spectui.ui.widgets.text_table import Cell, Column, pairs, table, titled, wrapped
 
 COLUMNS = (
-    Column("arm", drop=5),
+    Column("arm"),
     Column("name", least=16),
     Column("address", drop=7),
     Column("algorithm"),

@@ -50,8 +50,13 @@ def plan_rows(state: SweepState, width: int) -> list[Row]:
     for name, setting in state.settings.items():
         if setting.get("refused"):
             rows += wrapped(f"{name}: {setting['refused']}", width, "bad", first="✗ ", rest="  ")
+    warned: dict[str, list[str]] = {}
+    for name, setting in state.settings.items():
         for text in setting.get("warnings") or ():
-            rows += wrapped(f"{name}: {text}", width, "warn", first="· ", rest="  ")
+            warned.setdefault(str(text), []).append(name)
+    for text, holders in warned.items():
+        who = "" if len(holders) > 1 else f"{holders[0]}: "
+        rows += wrapped(f"{who}{text}", width, "warn", first="· ", rest="  ")
     for text in state.head.get("texts") or ():
         rows += wrapped(str(text), width, "dim", first="· ", rest="  ")
     return rows
