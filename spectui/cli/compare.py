@@ -228,6 +228,9 @@ def print_compared(said: dict[str, Any]) -> None:
     for row in rows:
         for reason in row["reasons"]:
             print(tables.wrapped(reason, lead=f"×{row['concurrency']}: "))
+        for name in "AB":
+            for notice in (row["arms"][name] or {}).get("notices") or ():
+                print(tables.wrapped(f"{name}: {notice}", lead=f"×{row['concurrency']}: "))
         needed = row["break_even_accept_length"]["A"]
         if needed is not None and row["arms"]["A"] and row["arms"]["A"]["accept_length"] is not None:
             have = row["arms"]["A"]["accept_length"]

@@ -66,6 +66,8 @@ def print_run(result: RunResult, curves: Mapping[Key, Any] | None = None) -> Non
         state = p.proposer_state
         need = f" – {'; '.join(state.needs)}" if state.needs else ""
         print(wrapped(f"{name}: {state.name}: {state.detail}{need}", lead="proposer  "))
+        for notice in p.notices:
+            print(wrapped(f"{name}: {notice}", lead="notice    "))
         for identity in p.identities:
             if identity.state == BROKEN:
                 print(wrapped(f"{name}: {identity.name} is broken: {identity.detail}", lead="identity  "))

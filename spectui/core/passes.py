@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from spectui.core import accept
-from spectui.core.evidence import Evidence
+from spectui.core.evidence import Evidence, is_stateful
 from spectui.core.identities import Identity
+from spectui.core.notices import never_accepted, without_graphs
 from spectui.core.proposer import ProposerState, proposer_state
 from spectui.core.request import RequestRecord
 
@@ -63,6 +64,8 @@ class PassResult:
     evidence: Evidence = field(default_factory=lambda: Evidence(""))
     cached_share: float | None = None
     """Prompt tokens that the prefix cache held, as a share."""
+    captured_limit: int | None = None
+    """The largest batch that decode graphs were captured for, where the server tells."""
 
     @property
     def key(self) -> Key:
@@ -192,6 +195,15 @@ class PassResult:
         )
 
     @cached_property
+    def notices(self) -> tuple[str, ...]:
+        """What must be read beside the figures: drafts that are never accepted, decoding outside captured graphs."""
+        drafts = None
+        if self.speculative:
+            learns = is_stateful(self.algorithm) is not False
+            drafts = never_accepted(self.accept_length, self.verify_steps, learns=learns)
+        return tuple(text for text in (drafts, without_graphs(self.counters, self.captured_limit)) if text)
+
+    @cached_property
     def proposer_state(self) -> ProposerState:
         """From the journal alone; ``fairness.evidence_from`` with the answers sees more."""
         return proposer_state(self.evidence)
@@ -244,6 +256,7 @@ class PassResult:
             "histogram": self.histogram,
             "accepted_by_position": accept.accepted_by_position(self.histogram or []),
             "identities": [i.as_json() for i in self.identities],
+            "notices": list(self.notices),
             "proposer_state": state.name,
             "proposer": state.as_json(),
             "algorithm": self.algorithm,

@@ -252,6 +252,7 @@ class _Fold:
             feed=self.feed.get(key),
             evidence=evidence,
             cached_share=cached / prompts if prompts else None,
+            captured_limit=largest if isinstance(largest := server.get("cuda_graph_max_bs"), int) else None,
         )
 
     def everywhere(self, arm: str, head: Mapping[str, Any]) -> list[Row]:

@@ -92,6 +92,7 @@ def _figures(one: PassResult | None) -> dict[str, Any] | None:
         "ttft_ms": one.ttft_ms,
         "proposer_state": one.proposer_state.name,
         "identities": [i.as_json() for i in one.identities],
+        "notices": list(one.notices),
     }
 
 
