@@ -67,7 +67,14 @@ def add_screen_options(parser: argparse.ArgumentParser) -> None:
     """Options of everything that opens the screen."""
     parser.add_argument("--slow", action="store_true", help="for slow lines: paint once a second, few colours")
     parser.add_argument("--ascii", action="store_true", help="no braille, no box drawing")
-    parser.add_argument("--mouse", action="store_true", help="take the mouse (off by default over SSH)")
+    parser.add_argument(
+        "--mouse",
+        action=argparse.BooleanOptionalAction,
+        help="take the mouse, or leave it to the terminal and its own selection (left by default over SSH)",
+    )
+    parser.add_argument(
+        "--stop-servers", action="store_true", help="on leaving, also end the servers and runs begun meanwhile"
+    )
     parser.add_argument("--key", metavar="REF", help="API key as env:NAME or file:PATH")
     parser.add_argument("--admin-key", metavar="REF", help="admin key as env:NAME or file:PATH")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from typing import Any
 
 from spectui.cli.failure import EXIT_USAGE, Failure
@@ -24,7 +25,8 @@ def open_screen(args: argparse.Namespace, targets: tuple[str, ...], **more: Any)
         )
     from spectui.ui.app import open_app
 
-    return open_app(
+    began = time.time()
+    code = open_app(
         targets,
         slow=args.slow,
         ascii_only=args.ascii,
@@ -33,3 +35,38 @@ def open_screen(args: argparse.Namespace, targets: tuple[str, ...], **more: Any)
         admin_key=args.admin_key,
         **more,
     )
+    if args.stop_servers:
+        end_since(began)
+    return code
+
+
+def end_since(began: float) -> list[str]:
+    """Ends the runs and servers that were begun after ``began``; what cannot be ended is told. Returns their names."""
+    import signal
+    from contextlib import suppress
+
+    from spectui.hosts import servers
+    from spectui.session import SessionError, running, serving
+
+    def say(text: str) -> None:
+        with suppress(OSError):  # the line may be gone: what was asked for is done all the same
+            sys.stderr.write(f"spectui: {text}\n")
+
+    with suppress(ValueError):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for handle in running.running():
+        with suppress(OSError):
+            if (handle.folder / "spec.json").stat().st_mtime >= began:
+                running.stop(handle)
+                say(f"run {handle.folder.name} was stopped; what was measured is kept")
+    ended = []
+    for record in servers.records():
+        if record.when >= began and servers.alive(record):
+            try:
+                outcome = serving.stop(record.name)
+            except SessionError as error:
+                say(str(error))
+                continue
+            ended.append(record.name)
+            say(outcome.text)
+    return ended

@@ -342,7 +342,7 @@ def open_app(
     *,
     slow: bool = False,
     ascii_only: bool = False,
-    mouse: bool = False,
+    mouse: bool | None = None,
     key: str | None = None,
     admin_key: str | None = None,
     live: Live | None = None,
@@ -371,7 +371,7 @@ def open_app(
         driver_class=ascii_driver() if form == "ascii" else None,
     )
     # Over SSH the mouse floods the line with every movement, and takes the terminal's own selection away.
-    take_mouse = mouse or not (slow or os.environ.get("SSH_CONNECTION"))
+    take_mouse = mouse if mouse is not None else not (slow or os.environ.get("SSH_CONNECTION"))
     code = 1
     try:
         app.run(mouse=take_mouse)
