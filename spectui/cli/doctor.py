@@ -8,11 +8,16 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from spectui.cli import options
 from spectui.core.safe import safe_text
+
+if TYPE_CHECKING:
+    from spectui.core.gpu import GpuReading
+    from spectui.hosts.gpu_facts import LocalProcess
 
 EXAMPLES = """examples:
   spectui doctor
@@ -131,6 +136,7 @@ def locale_row(environ: Mapping[str, str] = os.environ) -> Row:
 
 
 def gpus() -> Row:
+    from spectui.hosts.gpu_facts import OTHER_SERVER, owners, utilization_mean
     from spectui.hosts.gpus import read_once
 
     panel = read_once()
@@ -143,8 +149,41 @@ def gpus() -> Row:
         return Row(
             "gpus", False, value, f"GPU {', '.join(lost)} is lost", "Look at the kernel log (dmesg) for Xid errors"
         )
+    mean = utilization_mean(panel.readings)
+    told = [f"utilization {mean.text}"] if mean.value is not None else []
+    for reading in panel.readings:
+        parts = ", ".join(f"{used / _GIB:.1f}/{total / _GIB:.1f}" for used, total in reading.slices)
+        told += [f"GPU {reading.index}: {len(reading.slices)} MIG slices, {parts} GiB"] if parts else []
+    told += [
+        f"GPU {held.gpu}: {(held.used_bytes or 0) / _GIB:.1f} GiB {_HELD.get(held.owner, held.owner)}"
+        for held in owners(panel.readings, local_processes(panel.readings))
+        if held.owner != OTHER_SERVER
+    ]
     missing = sorted({f"{name}: {why}" for reading in panel.readings for name, why in reading.missing.items()})
-    return Row("gpus", True, value, "; ".join(missing)[:300])
+    return Row("gpus", True, value, "; ".join([*told, *missing])[:600])
+
+
+_GIB = 1024**3
+_HELD = {
+    "outside this container": "held by a process outside this container",
+    "not ours (name differs)": "held by a process that is no model server",
+}
+
+
+def local_processes(readings: Sequence[GpuReading]) -> dict[int, LocalProcess]:
+    """What this machine's process table says of the numbers that the driver lists."""
+    import psutil
+
+    from spectui.hosts.gpu_facts import LocalProcess
+
+    found = {}
+    for pid in {pid for reading in readings for pid, _ in reading.processes}:
+        try:
+            process = psutil.Process(pid)
+            found[pid] = LocalProcess(process.name(), process.create_time())
+        except psutil.Error:
+            continue  # a number of the host's, which means nobody here
+    return found
 
 
 def proxies(environ: Mapping[str, str] = os.environ) -> Row:

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spectui.core.evidence import is_stateful
 from spectui.core.marks import environment_marks
 from spectui.core.profile import Profile, ProfileError
 from spectui.engines.sglang.client import INFO_EVERY_S, SglangClient
@@ -310,7 +311,35 @@ class LiveArm:
             return "suspect", "suspect: requests are running and no token came for 20 s — l shows the log"
         if self._serves == NOT_SERVING:
             return "failed", "not serving: it answers, but a request for one token failed — its scheduler may be dead"
+        if drafts := self._never_accepted():
+            return "suspect", f"{drafts} — n and e change it, l shows the log"
         return "ready", self.simulated_acceptance or self._unreadable()
+
+    def _never_accepted(self) -> str | None:
+        """Not of a drafter that learns: with an empty store that is how it begins."""
+        if self._watch is None or is_stateful(self.algorithm):
+            return None
+        return self._watch.log.never_accepted
+
+    @property
+    def without_graphs(self) -> str:
+        """How much of the decoding its log shows outside captured graphs, in few words."""
+        log = self._watch.log if self._watch is not None else None
+        if log is None or not log.windows_without_graph:
+            return ""
+        share = 100 * log.windows_without_graph / log.windows
+        return f"{share:.0f} % of decode windows without graphs (from {log.first_running_without_graph} running)"
+
+    @property
+    def quiet_tokens_per_s(self) -> float | None:
+        """0.0 where requests run and their counter stands still, whatever the server's gauge says; else None."""
+        return 0.0 if self._serves in (SUSPECT, NOT_SERVING) else None
+
+    def prefill_age(self, now: float) -> float | None:
+        """Seconds since the log's last prefill line; None without one."""
+        lines = self._watch.log.prefill_lines if self._watch is not None else ()
+        at = lines[-1].time_s if lines else None
+        return None if at is None else max(0.0, now - at)
 
     def _unreadable(self) -> str:
         assert self.info is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spectui.core.evidence import is_stateful
 from spectui.core.metric import significant
-from spectui.hosts.gpu_facts import gpus_of
+from spectui.hosts.gpu_facts import busy_hint, gpus_of
 from spectui.session import SessionError, staging, table
 from spectui.session.live_arm import LiveArm
 from spectui.session.view import ArmView, SettingView, Snapshot, Status, StoreView
@@ -91,6 +91,8 @@ def owners(live: Live) -> dict[str, str]:
 
 def arm_view(live: Live, arm: LiveArm, now: float) -> ArmView:
     state, trouble = arm.standing()
+    if state == "suspect" and (hint := gpu_words(live, arm, now)):
+        trouble = f"{hint}; {trouble}"
     if live.opening and arm.empty:
         state, trouble = "connecting", live.opening
     algorithm = arm.algorithm
@@ -115,6 +117,25 @@ def arm_view(live: Live, arm: LiveArm, now: float) -> ArmView:
         staged=staged is not None,
         can_go_back=bool(arm.ready_before),
     )
+
+
+def gpu_words(live: Live, arm: LiveArm, now: float) -> str:
+    """``GPU 0: busy but no output, maybe stuck``: of a server whose requests run and bring no token."""
+    if arm.quiet_tokens_per_s is None:
+        return ""
+    found = []
+    for reading in live.gpu_panel.readings:
+        if arm.pids and set(reading.pids or ()).intersection(arm.pids):
+            hint = busy_hint(
+                reading.utilization,
+                reading.power_w,
+                reading.power_limit_w,
+                arm.quiet_tokens_per_s,
+                arm.idle.running,
+                arm.prefill_age(now),
+            )
+            found += [f"GPU {reading.index}: {hint}"] if hint else []
+    return ", ".join(found)
 
 
 def store_of(live: Live, arm: LiveArm, now: float) -> StoreView:
@@ -198,6 +219,8 @@ def model_words(arm: LiveArm) -> tuple[str, ...]:
     limit = server.get("max_running_requests")
     if isinstance(limit, int):
         words.append(f"{limit:,} running at most{limit_setter(arm, limit)}")
+    if arm.without_graphs:
+        words.append(arm.without_graphs)
     if any(rank.outlier for rank in info.ranks):
         bad = ", ".join(str(rank.index) for rank in info.ranks if rank.outlier)
         words.append(f"rank {bad} accepts less than the others")

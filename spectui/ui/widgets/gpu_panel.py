@@ -152,7 +152,9 @@ def _state(reading: GpuReading) -> tuple[str, str]:
     shown = ("utilization", "memory_used", "power_w", "sm_clock_mhz", "temperature_c")
     reasons = dict.fromkeys(reading.missing[name] for name in shown if name in reading.missing)
     if reasons:
-        return safe_text("n/a: " + "; ".join(reasons), 60), "dim"
+        words = "; ".join(reason.removeprefix("n/a ") for reason in reasons)
+        slices = " ".join(f"{used / 1024**3:.1f}/{total / 1024**3:.1f}" for used, total in reading.slices)
+        return safe_text(f"n/a: {words}{f' {slices} GiB' if slices else ''}", 60), "dim"
     if reading.age_s >= 5:
         return f"{reading.age_s:.0f} s old", "warn"
     return "", ""
