@@ -11,11 +11,13 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import psutil
 
 DERIVED_OFFSET = 233
 _LAST_PORT = 65535
+_PROPOSED_FROM = 30000  # where nothing fits above the port that was asked for
 _NCCL_FROM = 120  # between the server's own port and its derived block
 
 
@@ -219,10 +221,11 @@ def _place(
     for ask in asks:
         port = ask.port
         if move:
-            port = max(port, 1024)
-            while port <= _LAST_PORT and not good((port, *derived_ports(port, ask.dp_attention, ask.dp_size))):
-                port += 10
-            if port > _LAST_PORT:
+            above = range(max(port, 1024), _LAST_PORT + 1, 10)
+            fitting = (p for p in chain(above, range(_PROPOSED_FROM, _LAST_PORT + 1, 10))
+                       if good((p, *derived_ports(p, ask.dp_attention, ask.dp_size))))  # fmt: skip
+            port = next(fitting, 0)
+            if not port:
                 return []
         derived = derived_ports(port, ask.dp_attention, ask.dp_size)
         used.update((port, *derived))

@@ -72,7 +72,7 @@ def map_visible(gpus: Sequence[GpuReading], visible: str | None, order: str | No
 
 def _resolve(entry: str, gpus: Sequence[GpuReading], by_index: Mapping[int, GpuReading]) -> tuple[int, str] | None:
     """(NVML index, identity) of one entry, or None."""
-    if re.fullmatch(r"\d+", entry):
+    if re.fullmatch("[0-9]+", entry):
         gpu = by_index.get(int(entry))
         return None if gpu is None else (gpu.index, gpu.uuid)
     if entry.upper().startswith("MIG-GPU-"):  # the older spelling: MIG-GPU-UUID/gpu instance/compute instance
