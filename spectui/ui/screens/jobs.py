@@ -24,6 +24,7 @@ class Job:
         self.result: Any = None
         self.fault = ""
         self.over = False
+        self.ended = 0.0
         self.cancelled = threading.Event()
 
     def say(self, text: str) -> None:
@@ -33,8 +34,13 @@ class Job:
         self.state = state
 
     @property
+    def worth_showing(self) -> bool:
+        """While it lasts, for half a minute after, and for longer where it failed."""
+        return not self.over or time.time() - self.ended < (600 if self.fault else 30)
+
+    @property
     def elapsed_s(self) -> float:
-        return time.time() - self.began
+        return (self.ended or time.time()) - self.began
 
 
 class Jobs:
@@ -69,6 +75,7 @@ def _run(job: Job, work: Callable[[Job], Any]) -> None:
     except Exception as fault:  # whatever it is, it is said where the job is shown
         job.fault = sentence(fault)
     finally:
+        job.ended = time.time()
         job.over = True
 
 

@@ -77,7 +77,7 @@ class ProfilesScreen(page.Page):
             self.details.show(lambda width: ())
             return
         plan = self._plan(entry)
-        jobs = [job for job in JOBS.of("start") if job.title == entry.name and (not job.over or job.elapsed_s < 600)]
+        jobs = [job for job in JOBS.of("start") if job.title == entry.name and job.worth_showing]
 
         def rows(width: int) -> Sequence[Row]:
             head = [row for job in jobs[-1:] for row in job_rows(job, width)]

@@ -73,6 +73,8 @@ class ServersScreen(page.Page):
     def __init__(self, live: Any = None) -> None:
         super().__init__(live)
         self._adoption: Any = None
+        self._launched: Job | None = None
+        """Its server comes under the cursor as soon as it is in the list."""
 
     def read(self) -> tuple[ServerRow, ...]:
         from spectui.ui.screens.servers_data import read_servers
@@ -102,6 +104,11 @@ class ServersScreen(page.Page):
         rows: Sequence[ServerRow] = self.data
         empty = "no server on this node: n starts one from a profile, or name a URL on the home screen"
         self.rows.show(COLUMNS, [Item(row.key, self._cells(row)) for row in rows], empty=empty)
+        began = self._launched.began if self._launched is not None else None
+        fresh = next((row for row in rows if began and row.record is not None and row.record.when >= began), None)
+        if fresh is not None:
+            self._launched = None
+            self.rows.go_to(fresh.key)
         self._details()
 
     def _cells(self, row: ServerRow) -> tuple[Cell, ...]:
@@ -145,7 +152,7 @@ class ServersScreen(page.Page):
     def _details(self) -> None:
         row = self.here
         jobs = [*JOBS.of("start"), *JOBS.of("stop"), *JOBS.of("leftovers")]
-        shown = [job for job in jobs if not job.over or job.elapsed_s < 600][-3:]
+        shown = [job for job in jobs if job.worth_showing][-3:]
         proposed = tuple(self._adoption.lines) if self._adoption is not None else ()
         self.details.show(lambda width: [*adoption_rows(proposed, width), *details(row, shown, width)])
 
@@ -176,7 +183,10 @@ class ServersScreen(page.Page):
             self.put_on_arm("B", self.here.target)
 
     def action_server_start(self) -> None:
-        serving_jobs.pick_and_launch(self)
+        def launched(job: Job) -> None:
+            self._launched = job
+
+        serving_jobs.pick_and_launch(self, launched)
 
     def action_server_stop(self) -> None:
         row = self.here
@@ -304,7 +314,7 @@ def start_rows(state: ServerState, width: int) -> list[Row]:
             if state.last_sign_of_life_s is not None
             else "its log is empty"
         )
-        why = "" if state.left_s is not None else "; no start of it has been timed on this node yet"
+        why = "" if state.left_s is not None else "; time left: not known, no start of it was timed on this node yet"
         rows += wrapped(f"{age(state.elapsed_s)} since the launch, {sign}{why}", width, "dim")
     if state.stuck:
         rows += wrapped(state.stuck, width, "warn")

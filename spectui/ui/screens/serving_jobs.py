@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from spectui.session import SessionError, serving
@@ -14,13 +15,14 @@ if TYPE_CHECKING:
     from spectui.store.profiles import Listed
 
 
-def pick_and_launch(page: Page) -> None:
+def pick_and_launch(page: Page, then: Callable[[Job], None]) -> None:
     """Asks for a profile and starts it."""
 
     def picked(name: str | None) -> None:
         if name is not None:
-            launch(name)
-            page.say(f"starting {name}: what it does is shown here; it goes on when this screen is left", "good")
+            job = launch(name)
+            then(job)
+            page.say(f"starting {job.title}: what it does is shown here; it goes on when this screen is left", "good")
             page.reread()
 
     columns = (
