@@ -43,7 +43,10 @@ def run(args: argparse.Namespace) -> int:
 
     live = Live(options=demo.SCREEN)
     with demo.started(
-        (("demo-a", "NGRAM"), ("demo-b", "EAGLE3")), speed=demo.SCREEN_SPEED, startup_s=2.0, wait=False
+        (("demo-a", "NGRAM"), ("demo-b", "EAGLE3")),
+        speed=args.sim_speed or demo.SCREEN_SPEED,
+        startup_s=2.0,
+        wait=False,
     ) as servers:
         code = screen.open_screen(args, (), live=live, opening=lambda live: _open(live, servers.names))
         sys.stdout.write("stopping the simulated servers …\n")

@@ -34,6 +34,7 @@ class Following:
         self.result: RunResult | None = None
         self.ended = False
         self._folded = 0
+        self._gone = False
         self._journal = journal.Follower(handle.journal)
         self._texts = journal.Follower(handle.folder / "live.jsonl")
         self._pieces: deque[tuple[int, str]] = deque(maxlen=_PIECES)
@@ -47,6 +48,7 @@ class Following:
 
     def pump(self) -> bool:
         """Takes new rows; True when there were any."""
+        gone = not self.handle.alive()  # before its last rows are read
         fresh = self._journal.new()
         for row in fresh:
             self.fold.add(row)
@@ -55,6 +57,7 @@ class Following:
             if row.get("kind") == "end":
                 self.ended = True
         self._pump_texts()
+        self._gone = gone and not fresh and not self.ended
         return bool(fresh)
 
     def _pump_texts(self) -> None:
@@ -69,7 +72,7 @@ class Following:
 
     def lost(self) -> bool:
         """The runner is gone without having said how it ended."""
-        return not self.ended and not self.handle.alive()
+        return self._gone
 
     def refold(self) -> bool:
         """Figures from the rows so far; True when there was something new."""

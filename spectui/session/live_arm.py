@@ -191,10 +191,13 @@ class LiveArm:
         self._poll_process()
         if self.state is not None and not self.state.ready:
             return
-        if measured:
+        if measured and (self.info is not None or self.error is not None):
             return
         try:
-            self._poll_server(now)
+            if measured:  # picked up in the middle of a run: who it is must be known, once
+                self.info, self._info_at = self.client().probe(), now
+            else:
+                self._poll_server(now)
             self.error = None
         except EngineError as error:
             if self.info is not None and isinstance(error, NotReachable) and self.error is None:

@@ -102,9 +102,10 @@ class Terminal:
 
     def drop_line(self) -> None:
         """The other side is gone, as when a connection breaks; waits until the program is gone too."""
-        os.close(self.child.child_fd)
-        self.child.closed = True
+        self.child.ptyproc.fileobj.close()  # by its owner: a number closed twice may be another file's by then
+        self.child.ptyproc.closed = self.child.closed = True
         os.waitpid(self.child.pid, 0)
+        self.child.ptyproc.terminated = self.child.terminated = True
         self.gone = True
 
     def close(self) -> None:

@@ -224,7 +224,7 @@ async def test_a_server_of_others_is_flushed_only_when_that_is_said(
         await loaded(app, pilot)
         await pilot.press("r")
         await settle(app, pilot, lambda: isinstance(app.screen, ConfirmScreen) and app.screen.is_mounted)
-        await settle(app, pilot, lambda: "did not start it" in shown(app))
+        await settle(app, pilot, lambda: "for everyone" in shown(app))
         await pilot.press("escape", "r")
         await settle(app, pilot, lambda: isinstance(app.screen, ConfirmScreen) and app.screen.is_mounted)
         assert begun == []

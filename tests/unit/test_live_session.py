@@ -221,6 +221,8 @@ def test_a_run_whose_process_is_gone_is_interrupted_and_keeps_its_figures(tmp_pa
     run = write_run(tmp_path / "run", rows()[:-1])  # no end row, and no such process
     live = Live(gpus=False)
     live.measuring.follow(run)
+    assert live.measuring.active  # its last rows have only just come
+    live.pump(300.0)
     live.look(300.0)
     assert live.snapshot(300.0).run.status == "interrupted"  # type: ignore[union-attr]
     assert live.measuring.figures.passes.keys() == {"A", "B"}
