@@ -180,6 +180,10 @@ class NvmlReader:
                 self._nvml = self._load()
             except ImportError:
                 return NO_PACKAGE
+            except OSError:
+                return NO_LIBRARY
+            except Exception as error:  # a broken package must not take the panel's thread with it
+                return f"Python NVML package does not load: {error_name(error)}"
             finally:
                 self.busy_since = None
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from spectui.core.compare import Comparison
@@ -36,6 +37,12 @@ def table(
     if not final:
         rows = [replace(row, against="…" if row.against == NO_DIFFERENCE else row.against) for row in rows]
     return rows
+
+
+def until_measured(tok_s: Mapping[str, str], accept: Mapping[str, str]) -> list[TableRow]:
+    """While a store is fed or a server warms up: the present values by letter, since nothing has been measured yet."""
+    rows = (("output tok/s now", tok_s), ("accept length now", accept))
+    return [TableRow(name, by.get("A", ""), by.get("B", "")) for name, by in rows if any(by.values())]
 
 
 def _text(key: str, side: PassResult | None) -> str:
