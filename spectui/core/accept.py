@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spectui.core.identities import Identity, bound, counter, identities
+from spectui.core.identities import Identity, bound, identities
 from spectui.core.request import RequestRecord
+from spectui.core.told_steps import counter
 
 __all__ = [
     "CounterAcceptance",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spectui.core.request import RequestRecord
+from spectui.core.told_steps import Told, by_events, counter, told_of
 from spectui.core.versions import parse
 
 OK = "ok"
@@ -50,14 +51,6 @@ def bound(completion: int, steps: int, draft_tokens: int, requests: int = 1) -> 
     return Identity("bound", OK, f"{said}, at most {most:,}")
 
 
-def counter(counters: Mapping[str, float] | None, name: str) -> float | None:
-    """A counter by its plain name, found with or without SGLang's prefix and the ``_total`` of newer exporters."""
-    for spelled in (f"sglang:{name}_total", f"sglang:{name}", f"sglang_{name}_total", f"{name}_total", name):
-        if counters and spelled in counters:
-            return float(counters[spelled])
-    return None
-
-
 def identities(
     requests: Iterable[RequestRecord],
     *,
@@ -77,16 +70,16 @@ def identities(
     rows = [r for r in every if r.ok and r.completion_tokens]
     if speculative is None:
         speculative = any(r.verify_steps is not None or r.histogram is not None for r in rows)
-    checks = [
-        _histogram_sum(rows, version, speculative),
-        _tokens_from_histogram(rows, draft_tokens, speculative),
-        _events(rows, speculative),
-        _bound_of(rows, draft_tokens, speculative),
-    ]
     everything = every if sent is None else list(sent)
-    checks.append(_token_counter(everything, counters))
-    checks.append(_step_counter(everything, counters, version, speculative))
-    return checks
+    told = told_of(rows, everything, counters, draft_tokens)
+    return [
+        _histogram_sum(rows, version, speculative, told),
+        _tokens_from_histogram(rows, draft_tokens, speculative, told),
+        _events(rows, speculative, told),
+        _bound_of(rows, draft_tokens, speculative, told),
+        _token_counter(everything, counters),
+        _step_counter(everything, counters, version, speculative),
+    ]
 
 
 def _first(wrong: Sequence[tuple[RequestRecord, str]], rows: int) -> str:
@@ -94,13 +87,13 @@ def _first(wrong: Sequence[tuple[RequestRecord, str]], rows: int) -> str:
     return f"{len(wrong)} of {rows} requests, first number {request.index} ({request.rid or 'no id'}): {what}"
 
 
-def _histogram_sum(rows: list[RequestRecord], version: str, speculative: bool) -> Identity:
+def _histogram_sum(rows: list[RequestRecord], version: str, speculative: bool, told: Told) -> Identity:
     name = "histogram sum"
     if not speculative:
         return Identity(name, OK, "no speculation: every decode token is one step")
     known = [r for r in rows if r.histogram is not None and r.verify_steps is not None]
     if not known:
-        return Identity(name, UNAVAILABLE, "the server sends no histogram on this route")
+        return _of_events(name, told, told.source)
     wrong, extra = [], 0
     for r in known:
         more = (r.verify_steps or 0) - sum(r.histogram or ())
@@ -117,18 +110,32 @@ def _histogram_sum(rows: list[RequestRecord], version: str, speculative: bool) -
     return Identity(name, OK, f"equal to the verify steps in all {len(known)} requests")
 
 
+def _of_events(name: str, told: Told, said: str) -> Identity:
+    """A histogram made of the events' sizes, where each is one step."""
+    if told.events is not None and told.counter is not None and told.events > told.counter:
+        said = f"{told.events:,} events after the first ones, {told.counter:,} verify steps by the server's counter"
+        return Identity(name, BROKEN, said)
+    return Identity(name, _sure(told), said) if told.steps else Identity(name, UNAVAILABLE, told.why)
+
+
+def _sure(told: Told) -> str:
+    return OK if told.counter is not None else WITHIN
+
+
 def _cut(r: RequestRecord) -> int:
     counts = r.histogram or ()
     return sum(n * (k + 1) for k, n in enumerate(counts)) - (r.completion_tokens or 0) + 1
 
 
-def _tokens_from_histogram(rows: list[RequestRecord], draft_tokens: int | None, speculative: bool) -> Identity:
+def _tokens_from_histogram(
+    rows: list[RequestRecord], draft_tokens: int | None, speculative: bool, told: Told
+) -> Identity:
     name = "tokens from histogram"
     if not speculative:
         return Identity(name, OK, "no speculation: every decode token is one step")
     known = [r for r in rows if r.histogram is not None]
     if not known:
-        return Identity(name, UNAVAILABLE, "the server sends no histogram on this route")
+        return _of_events(name, told, f"exact in all {len(rows)} requests, {told.source}")
     wrong, cut = [], 0
     for r in known:
         most = (draft_tokens or len(r.histogram or ())) - 1
@@ -145,14 +152,14 @@ def _tokens_from_histogram(rows: list[RequestRecord], draft_tokens: int | None, 
     return Identity(name, OK, f"exact in all {len(known)} requests")
 
 
-def _events(rows: list[RequestRecord], speculative: bool) -> Identity:
+def _events(rows: list[RequestRecord], speculative: bool, told: Told) -> Identity:
     """Increments against the histogram; a stream that joins steps can only be held against the sum of tokens."""
     name = "events"
     known = [r for r in rows if r.increments]
     if not known:
         return Identity(name, UNAVAILABLE, "the stream carries no counts on this route")
     wrong: list[tuple[RequestRecord, str]] = []
-    joined = 0
+    joined = silent = 0
     for r in known:
         if sum(r.increments) != r.completion_tokens:
             wrong.append((r, f"events hold {sum(r.increments)} tokens, the server counts {r.completion_tokens}"))
@@ -163,6 +170,7 @@ def _events(rows: list[RequestRecord], speculative: bool) -> Identity:
         if not speculative:
             counts, steps = None, (r.completion_tokens or 1) - 1
         if steps is None:
+            silent += 1
             continue
         if events > steps:
             wrong.append((r, f"{events} events after the first, {steps} steps"))
@@ -174,7 +182,21 @@ def _events(rows: list[RequestRecord], speculative: bool) -> Identity:
         return Identity(name, BROKEN, _first(wrong, len(known)))
     if joined:
         return Identity(name, WITHIN, f"in {joined} of {len(known)} requests events join several steps; tokens agree")
+    if silent:
+        return _events_of_all(name, len(known), told)
     return Identity(name, OK, f"one event is one step in all {len(known)} requests")
+
+
+def _events_of_all(name: str, requests: int, told: Told) -> Identity:
+    """No request tells its steps: their sum against the counter."""
+    if told.counter is None or told.events is None:
+        return Identity(name, OK, f"they hold all tokens in all {requests} requests; steps are not told on this route")
+    said = f"{told.events:,} events after the first ones, {told.counter:,} verify steps by the server's counter"
+    if told.events > told.counter:
+        return Identity(name, BROKEN, said)
+    if told.events < told.counter:
+        return Identity(name, WITHIN, f"{said}: events join several steps; tokens agree")
+    return Identity(name, OK, f"one event is one step in all {requests} requests: {said}")
 
 
 def _same_steps(increments: Sequence[int], counts: list[int], cut: int) -> bool:
@@ -187,12 +209,20 @@ def _same_steps(increments: Sequence[int], counts: list[int], cut: int) -> bool:
     return not any(left)
 
 
-def _bound_of(rows: list[RequestRecord], draft_tokens: int | None, speculative: bool) -> Identity:
+def _bound_of(rows: list[RequestRecord], draft_tokens: int | None, speculative: bool, told: Told) -> Identity:
     if not speculative:
         return Identity("bound", OK, "no speculation: one token a step")
     known = [r for r in rows if r.verify_steps is not None]
-    if not known or draft_tokens is None:
+    if not rows or draft_tokens is None:
         return Identity("bound", UNAVAILABLE, "verify steps or the number of draft tokens are not known")
+    if not known and told.counter is not None:
+        tokens = sum(r.completion_tokens or 0 for r in rows)
+        whole = bound(tokens, told.counter, draft_tokens, len(rows))
+        return Identity("bound", whole.state, f"by the server's counter over all {len(rows)} requests: {whole.detail}")
+    if not known and told.steps:
+        return Identity("bound", _sure(told), f"no event holds more than {draft_tokens} tokens, {told.source}")
+    if not known:
+        return Identity("bound", UNAVAILABLE, told.why)
     wrong = []
     for r in known:
         said = bound(r.completion_tokens or 0, r.verify_steps or 0, draft_tokens)
@@ -225,11 +255,29 @@ def _step_counter(
     if not speculative:
         return Identity(name, OK if theirs in (None, 0.0) else WITHIN, "no speculation: nothing to verify")
     done = [r for r in sent if r.ok]
-    if theirs is None or not done or any(r.verify_steps is None for r in done):
-        return Identity(name, UNAVAILABLE, "the server counts no verify steps here, or tells none by request")
+    if theirs is None or not done:
+        return Identity(name, UNAVAILABLE, "the server counts no verify steps here")
+    if any(r.verify_steps is None for r in done):
+        return _step_counter_of_events(name, sent, theirs, counter(counters, "generation_tokens"))
     ours = sum(r.verify_steps or 0 for r in sent)
     slack = STRAY_TOKENS + (len(sent) if counts_finished_request(version) else 0)
     return _against(name, "verify steps", ours, theirs, sum(1 for r in sent if not r.ok), slack)
+
+
+def _step_counter_of_events(name: str, sent: list[RequestRecord], theirs: float, tokens: float | None) -> Identity:
+    events = by_events(sent)
+    if events is None:
+        return Identity(
+            name, UNAVAILABLE, "the server tells no steps by request, and its events do not hold all tokens"
+        )
+    said = f"{events:,} events after the first ones, the server's count {theirs:,.0f} verify steps"
+    if theirs < events:
+        return Identity(name, BROKEN, f"{said}: more shown than the server has made")
+    if theirs == events:
+        return Identity(name, OK, said)
+    if tokens == sum(r.completion_tokens or 0 for r in sent):
+        return Identity(name, WITHIN, f"{said}: events join several steps; tokens agree")
+    return Identity(name, UNAVAILABLE, f"{said}; others' requests are in its count too")
 
 
 def _against(name: str, what: str, ours: int, theirs: float, unfinished: int, slack: int) -> Identity:

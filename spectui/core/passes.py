@@ -121,8 +121,7 @@ class PassResult:
 
     @cached_property
     def verify_steps(self) -> int | None:
-        known = accept.verify_steps(self.stepped, speculative=self.speculative)
-        return self._counter_steps if known is None else known
+        return self._counted or accept.verify_steps(self.stepped, speculative=self.speculative)
 
     @cached_property
     def _counter_steps(self) -> int | None:
@@ -134,18 +133,22 @@ class PassResult:
         return int(steps) if steps and tokens == self.output_tokens else None
 
     @cached_property
+    def _counted(self) -> int | None:
+        """The counters' steps, where not every request tells its own: figures of some only would be of a selection."""
+        told = {r.rid for r in self.stepped if accept.steps_of(r, True) is not None}
+        return self._counter_steps if self.speculative and len(told) < len(self.good) else None
+
+    @cached_property
     def accept_length(self) -> float | None:
-        known = accept.accept_length(self.stepped, speculative=self.speculative)
-        if known is None and self._counter_steps:
-            return (self.output_tokens - len(self.good)) / self._counter_steps
-        return known
+        if self._counted:
+            return (self.output_tokens - len(self.good)) / self._counted
+        return accept.accept_length(self.stepped, speculative=self.speculative)
 
     @cached_property
     def accept_length_sglang(self) -> float | None:
-        known = accept.accept_length_sglang(self.stepped, speculative=self.speculative)
-        if known is None and self._counter_steps:
-            return self.output_tokens / self._counter_steps
-        return known
+        if self._counted:
+            return self.output_tokens / self._counted
+        return accept.accept_length_sglang(self.stepped, speculative=self.speculative)
 
     @cached_property
     def accept_rate(self) -> float | None:
@@ -157,11 +160,10 @@ class PassResult:
 
     @cached_property
     def step_time_ms(self) -> float | None:
-        known = accept.step_time_ms(self.stepped, speculative=self.speculative)
-        if known is None and self._counter_steps:
+        if self._counted:
             spans = [(r.last_s or 0.0) - (r.first_s or 0.0) for r in self.good]
-            return 1000 * sum(spans) / self._counter_steps
-        return known
+            return 1000 * sum(spans) / self._counted
+        return accept.step_time_ms(self.stepped, speculative=self.speculative)
 
     @cached_property
     def ttft_ms(self) -> dict[str, float] | None:
