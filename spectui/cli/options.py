@@ -58,10 +58,10 @@ def add_run_options(parser: argparse.ArgumentParser, *, first: str | None = "war
     parser.add_argument(
         "--pass",
         dest="pass_name",
-        choices=("cold", "warm", "both", "primed"),
+        choices=("cold", "warm", "both", "primed", "as-found"),
         default=first,
         help="cold: flush, measure. warm: flush, feed, measure. primed: flush, load --corpus, measure. "
-        "Only NGRAM needs the flush",
+        "as-found: measure, and leave the store as it is. Only NGRAM needs the flush",
     )
     parser.add_argument("--corpus", metavar="FILE|RUN", help="of a primed pass: texts, or the answers of a stored run")
     parser.add_argument("--concurrency", type=numbers, default=(1,), metavar="N[,N…]", help="requests at a time (1)")
@@ -87,7 +87,13 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     )
 
 
-_PASSES = {"cold": ("cold",), "warm": ("warm",), "both": ("cold", "warm"), "primed": ("primed",)}
+_PASSES = {
+    "cold": ("cold",),
+    "warm": ("warm",),
+    "both": ("cold", "warm"),
+    "primed": ("primed",),
+    "as-found": ("as-found",),
+}
 
 
 def run_options(args: argparse.Namespace) -> RunOptions:

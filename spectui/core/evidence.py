@@ -69,6 +69,8 @@ class Evidence:
     requests_measured: int = 0
     fed_steady: bool | None = None
     """What the end of feeding said."""
+    fed_rising: bool = False
+    """Feeding ended at its limit while accept length still rose."""
     positions: tuple[float, ...] = ()
     """Tokens since the flush at the middle of each request, feeding first, then measuring."""
     lengths: tuple[float, ...] = ()

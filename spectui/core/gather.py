@@ -18,6 +18,7 @@ class _Memory:
         self.failed: str | None = None
         self.primed, self.primed_tokens = False, 0
         self.steady: bool | None = None
+        self.rising = False
         self.requests: list[tuple[tuple[str, int, str], RequestRecord]] = []
 
 
@@ -45,6 +46,7 @@ def gather(
             memory.primed_tokens += _whole(what[1].get("tokens"))
         elif what[0] == key:
             memory.steady = bool(what[1]["steady"]) if "steady" in what[1] else None
+            memory.rising = bool(what[1].get("rising"))
     return _evidence(memory, algorithm, key, draft_tokens, foreign)
 
 
@@ -112,6 +114,7 @@ def _evidence(
         tokens_measured=tokens_measured,
         requests_measured=measured,
         fed_steady=memory.steady,
+        fed_rising=memory.rising,
         positions=tuple(positions),
         lengths=tuple(lengths),
         steps=tuple(weights),

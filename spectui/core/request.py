@@ -17,7 +17,7 @@ class RequestRecord:
     """Kind of content (chat, code, json …), for results by group."""
     arm: str
     pass_name: str
-    """cold, warm or primed."""
+    """cold, warm, primed or as-found."""
     phase: str
     """warmup, feed or measure."""
     concurrency: int

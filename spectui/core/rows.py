@@ -12,7 +12,9 @@ head        first row. ``schema`` (1), ``run_id``, ``spectui`` (version), ``arms
             ``node`` {host, gpus, driver, cpus}
 phase       ``arm``, ``pass_name``, ``phase`` (flush, prime, warmup, feed, measure), ``concurrency``, ``block``,
             ``state`` (begin, end), ``detail`` {…}. End of a flush: {flushed, attempts, status, reason}; end of a
-            feed: {requests, tokens, steady, accept_length}
+            feed: {requests, tokens, steady, accept_length, rising, ended, least}: ``ended`` says what ended it (steady,
+            tokens, requests, prompts or stopped), ``rising`` that accept length still rose then, ``least`` the
+            tokens below which no feed counts as steady
 sample      4 a second while requests run: ``arm``, ``pass_name``, ``phase``, ``concurrency``, ``tokens`` (output
             tokens since the pass began, all of this arm), ``steps`` (events after the first, where one event is one
             step), ``step_tokens`` (tokens of those events), ``running``, ``done``, ``failed``
@@ -21,8 +23,8 @@ metrics     ``arm``, ``at`` (before, during, after), ``counters`` {name: sum ove
             ``unavailable`` with the reason
 gpu         ``gpus``: list of dicts as in :class:`spectui.core.gpu.GpuReading`
 mark        ``arm`` (or null), ``name`` (foreign_traffic, restarted, both_arms_loaded, throttled, simulated_acceptance,
-            route_joined_steps, flush_refused, no_feeding, route, clock_drift, info_unreadable …), ``detail`` (one
-            sentence)
+            route_joined_steps, seed_not_sent, flush_refused, no_feeding, route, clock_drift, info_unreadable …),
+            ``detail`` (one sentence)
 client      ``cpu_s``, ``wall_s``, ``lag_ms_p99``, ``late_share``, ``bound`` (bool), ``transport``, ``stamps``
             (kernel or user), ``pass_name``, ``arm``, ``concurrency``
 end         last row. ``status`` (complete, interrupted, failed), ``reason``, ``exit_code`` (the runner's: 0, 1, 3 no

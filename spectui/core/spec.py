@@ -6,6 +6,7 @@ The runner is a process of its own; this is all that it is told. Keys of servers
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -49,6 +50,21 @@ class WorkloadRef:
 
 
 @dataclass(frozen=True, slots=True)
+class FedBefore:
+    """What an earlier run of the same text on this node needed until accept length was steady."""
+
+    model: str
+    settings: str
+    """As :func:`settings_line` writes them."""
+    tokens: int
+
+
+AS_FOUND = "as-found"
+"""A pass that takes the store as it is: nothing is flushed, nothing is fed."""
+PASSES = ("cold", "warm", "primed", AS_FOUND)
+
+
+@dataclass(frozen=True, slots=True)
 class RunSpec:
     run_id: str
     folder: str
@@ -57,7 +73,7 @@ class RunSpec:
     feeding: tuple[Prompt, ...]
     measuring: tuple[Prompt, ...]
     passes: tuple[str, ...] = ("warm",)
-    """Out of cold, warm, primed; run in this order."""
+    """Out of :data:`PASSES`; run in this order."""
     concurrency: tuple[int, ...] = (1,)
     max_tokens: int = 256
     temperature: float | None = 0.0
@@ -69,13 +85,27 @@ class RunSpec:
     """no: never; idle: when the server is ours, or has been idle without others' traffic; yes: asked for."""
     block: int = 8
     """Requests in one alternating block where two arms run (ABBA)."""
-    feed_limit: int = 64
+    feed_limit: int = 512
     """Feeding ends when accept length is steady, at the latest after this many requests."""
     request_timeout_s: float = 600.0
     sample_gpus: bool = True
     keep_text: bool = True
     corpus: str | None = None
     """File of the external corpus that a primed pass loads: JSON Lines of strings, plain text, or answers of a run."""
+    feed_tokens: int = 32_000
+    """Feeding ends at the latest after so many generated tokens."""
+    feed_least: int | None = None
+    """Tokens below which no feed counts as steady; None: what ``feed_known`` says, else a general floor."""
+    feed_known: tuple[FedBefore, ...] = ()
+    keep_store: bool = False
+    """No pass flushes anything, whoever started the server; a warm pass feeds on top of what is there, all of
+    ``feed_limit``, since a store that has learned from others looks steady too soon."""
+
+
+def settings_line(algorithm: str, settings: Mapping[str, object]) -> str:
+    """Algorithm and settings in one line that is equal where they are."""
+    told = ", ".join(f"{key}={value}" for key, value in sorted(settings.items()) if value is not None)
+    return f"{algorithm}: {told}"
 
 
 def enough_name(pass_name: str, concurrency: int) -> str:

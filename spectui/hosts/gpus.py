@@ -66,6 +66,9 @@ class GpuSampler:
         self._ending = threading.Event()
         self._lock = threading.Lock()
         self._first = threading.Event()
+        self._wake = threading.Event()
+        self._wanted = False
+        self._fresh = threading.Event()
         self._latest: dict[int, tuple[float, GpuReading]] = {}
         self._state = STARTING
         self._thread: threading.Thread | None = None
@@ -78,6 +81,7 @@ class GpuSampler:
             self._state = NOT_ANSWERING
             return
         self._ending.clear()
+        self._wake.clear()
         self._thread = threading.Thread(target=self._run, name="gpu-sampler", daemon=True)
         self._thread.start()
 
@@ -85,6 +89,7 @@ class GpuSampler:
         """Ask the thread to end and wait for it at most ``timeout_s``; False when it hangs in a driver call."""
         global _stuck
         self._ending.set()
+        self._wake.set()
         if self._thread is None:
             return True
         self._thread.join(timeout_s)
@@ -110,6 +115,16 @@ class GpuSampler:
         readings = tuple(replace(r, age_s=max(0.0, now - at)) for at, r in kept)
         return GpuPanel(readings, state, self._reader.driver, max((r.age_s for r in readings), default=None))
 
+    def fresh(self, timeout_s: float) -> GpuPanel:
+        """A reading that is begun now, out of turn; the latest one where the driver takes longer than ``timeout_s``."""
+        if self._thread is None or not self._thread.is_alive() or not self.latest().ok:
+            return self.latest()
+        self._fresh.clear()
+        self._wanted = True
+        self._wake.set()
+        self._fresh.wait(timeout_s)
+        return self.latest()
+
     def __enter__(self) -> GpuSampler:
         self.start()
         return self
@@ -120,6 +135,9 @@ class GpuSampler:
     def _run(self) -> None:
         try:
             while not self._ending.is_set():
+                wanted = self._wanted
+                if wanted:
+                    self._wanted = False
                 began = self._clock()
                 state = self._reader.read(self._keep)
                 with self._lock:
@@ -127,9 +145,12 @@ class GpuSampler:
                     for index in [i for i in self._latest if i >= self._reader.known]:
                         del self._latest[index]
                 self._first.set()
+                if wanted:
+                    self._fresh.set()
                 took = self._clock() - began
                 # A busy driver gets as long a rest as it took, up to the period.
-                self._ending.wait(max(self._period_s - took, min(took, self._period_s)))
+                self._wake.wait(max(self._period_s - took, min(took, self._period_s)))
+                self._wake.clear()
         except _Ending:
             return
         finally:

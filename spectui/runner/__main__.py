@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+from spectui.core.spec import RunSpec
 from spectui.runner.failure import RunFailed, Stopped
-from spectui.runner.orders import read_spec
+from spectui.runner.orders import forget_prompts, read_spec
 from spectui.store.journal import Writer
 
 
@@ -41,7 +43,7 @@ class Signals:
         return self.seen > 0
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, adjust: Callable[[RunSpec], RunSpec] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if len(given) != 1:
         sys.stderr.write("usage: python -m spectui.runner RUN/spec.json\n")
@@ -52,18 +54,23 @@ def main(arguments: list[str] | None = None) -> int:
     path = Path(given[0])
     try:
         with Writer(path.parent / "journal.jsonl") as journal:
-            return run(path, journal, signals)
+            return run(path, journal, signals, adjust)
     except OSError as error:
         sys.stderr.write(f"spectui.runner: the journal of {path.parent} cannot be written: {error.strerror}\n")
         return 1
 
 
-def run(path: Path, journal: Writer, signals: Signals) -> int:
-    """Carries out the spec at ``path``; whatever happens, the journal's last row says how it ended."""
+def run(path: Path, journal: Writer, signals: Signals, adjust: Callable[[RunSpec], RunSpec] | None = None) -> int:
+    """Carries out the spec at ``path``, as ``adjust`` has changed it; whatever happens, the journal's last row says how
+    it ended."""
     status, reason, code = "complete", "", 0
     measurement = None
     try:
         spec = read_spec(path)
+        if not spec.keep_text:
+            forget_prompts(path, spec)
+        if adjust is not None:
+            spec = adjust(spec)
         from spectui.runner.measure import Measurement
 
         measurement = Measurement(spec, journal, stopped=signals.stopped)

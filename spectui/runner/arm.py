@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -155,6 +155,11 @@ class Arm:
         return self.routes[prompt.messages is not None]
 
     @property
+    def takes_seed(self) -> bool:
+        """A sampling seed reaches the sampler on the routes that measure."""
+        return all(self.route_of(prompt).seed for prompt in self._run.measuring)
+
+    @property
     def route_name(self) -> str:
         names = dict.fromkeys(self.route_of(prompt).name for prompt in self._run.measuring)
         return " and ".join(names)
@@ -259,6 +264,30 @@ def foreign_traffic(before: dict[str, float], after: dict[str, float], ours: Sen
     if extra > max(TOKENS_ALLOWED, SHARE_ALLOWED * ours.tokens) or (more is not None and more > 0 and extra > more):
         return f"{extra:.0f} tokens more than ours were generated"
     return ""
+
+
+def joined_steps(records: Sequence[RequestRecord], before: dict[str, Any], after: dict[str, Any]) -> str:
+    """What says that events held several verify steps each; empty when nothing does.
+
+    By request where the route tells its steps; else by the server's counter of verify steps over these requests, where
+    it counts no more than their tokens. ``before`` and ``after`` are fields of metrics rows.
+    """
+    marked = sum("route_joined_steps" in record.marks for record in records)
+    if marked:
+        return f"{marked} of {len(records)} streams held several verify steps in one event"
+    if "counters" not in before or "counters" not in after:
+        return ""
+    if any(r.verify_steps is not None or not (r.ok and r.increments) for r in records):
+        return ""
+    steps = _grown(before["counters"], after["counters"], "spec_verify_calls_total")
+    tokens = _grown(before["counters"], after["counters"], "generation_tokens_total")
+    events = sum(len(record.increments) - 1 for record in records)
+    if not steps or steps <= events or tokens != sum(record.completion_tokens or 0 for record in records):
+        return ""
+    return (
+        f"the streams show {events:,} events after the first ones, the server counted {steps:,.0f} verify steps: "
+        "events held several steps each, so acceptance is taken from its counters"
+    )
 
 
 def _grown(before: dict[str, float], after: dict[str, float], name: str) -> float | None:

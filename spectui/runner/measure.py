@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,11 @@ from spectui.core.rows import SCHEMA
 from spectui.core.spec import ArmSpec, Prompt, RunSpec, enough_name
 from spectui.engines.sglang.errors import EngineError, NotReachable, NotSglang, StillStarting
 from spectui.runner.answers import Answers, Live
-from spectui.runner.arm import Arm, Cost, Sent, Tally, foreign_traffic, restarted
+from spectui.runner.arm import Arm, Cost, Sent, Tally, foreign_traffic, joined_steps, restarted
 from spectui.runner.failure import RunFailed, Stopped
-from spectui.runner.feeding import Feeding
 from spectui.runner.node import environment_of, gpus_of, node_head
 from spectui.runner.orders import check
+from spectui.runner.preparing import Preparing
 from spectui.runner.priming import Priming
 from spectui.runner.sending import Outcome, Phase, Sender
 from spectui.runner.watch import Followed, Watch
@@ -30,9 +30,6 @@ from spectui.store.journal import Writer
 if TYPE_CHECKING:
     from spectui.hosts.gpus import GpuPanel
 
-WARM_UP_TOKENS = 16
-FED = ("warm",)
-"""Passes that feed a store before they measure."""
 CLOCK_DRIFT_S = 0.005
 """Realtime against monotonic over a run; beyond it, times across the run are marked."""
 
@@ -54,6 +51,7 @@ class Measurement:
         self._live = Live(folder) if spec.keep_text else None
         self._sender = Sender(spec, journal, stopped, self._answers, self._live)
         self._watch = Watch(journal, gpus=spec.sample_gpus)
+        self._preparing = Preparing(spec, self._sender, self._watch, self, stopped)
         self._offset = time.time() - time.monotonic()
 
     def close(self) -> None:
@@ -70,22 +68,18 @@ class Measurement:
         """Raises RunFailed or Stopped; rows are written as things happen."""
         spec = self.spec
         check(spec)
-        priming = self._priming = Priming(spec, self._phase, self._mark)
+        priming = self._priming = Priming(spec, self.phase, self.mark)
         for side in spec.arms:
             self._connect(side)
         self._head(self._watch.start())
         for arm in self._arms:
-            if arm.stateful and spec.flush == "no" and not arm.spec.owned:
-                raise RunFailed(
-                    f"arm {arm.name}: a {spec.passes[0]} pass of {arm.info.algorithm} begins with a flush, and this "
-                    "run may not flush a server that it did not start; allow it with --flush"
-                )
+            self._preparing.refuse(arm)
         for level in spec.concurrency:
             for pass_name in spec.passes:
                 self._pass(pass_name, level, priming)
         drift = abs(time.time() - time.monotonic() - self._offset)
         if drift > CLOCK_DRIFT_S:
-            self._mark(None, "clock_drift", f"the node's clock was set by {1000 * drift:.0f} ms during the run")
+            self.mark(None, "clock_drift", f"the node's clock was set by {1000 * drift:.0f} ms during the run")
 
     # -- before the first row
 
@@ -102,7 +96,7 @@ class Measurement:
     def _prove(self, arm: Arm) -> None:
         """A few tokens before anything is promised: a route that fails here gives way to the next."""
         while True:
-            outcome = self._short(arm, Phase("", "warmup", 1), silent=True)
+            outcome = self._preparing.short(arm, Phase("", "warmup", 1), silent=True)
             if outcome.record.ok:
                 return
             words = f"arm {arm.name}: {arm.client.url}: {outcome.record.error}"
@@ -112,18 +106,6 @@ class Measurement:
                 raise RunFailed(words, 3)
             if outcome.ending.state != "status" or not arm.next_route(True, f"HTTP {outcome.ending.status}"):
                 raise RunFailed(f"{words}. No token came")
-
-    def _short(self, arm: Arm, phase: Phase, *, silent: bool = False) -> Outcome:
-        """One short request with a feeding prompt, never with one that will be measured."""
-        prompt = next(iter(self.spec.feeding), None)
-        if prompt is None:
-            hello = "Say hello."
-            chat = self.spec.measuring[0].messages is not None
-            prompt = Prompt("warm-up", "", ({"role": "user", "content": hello},) if chat else None, hello)
-        limit = min(WARM_UP_TOKENS, self.spec.max_tokens)
-        found = self._sender.send(arm, phase, [(0, replace(prompt, max_tokens=limit))], silent=silent)
-        self._heed()
-        return found[0]
 
     def _head(self, panel: GpuPanel | None) -> None:
         spec = self.spec
@@ -135,6 +117,9 @@ class Measurement:
             marks += [(arm.name, m.name, m.text) for m in environment]
             if arm.route_change:
                 marks.append((arm.name, "route", f"not the best route: {arm.route_change}"))
+            if spec.seed is not None and spec.temperature != 0 and not arm.takes_seed:
+                words = f"SGLang {arm.info.version} takes no sampling seed on this route: seed {spec.seed} was not sent"
+                marks.append((arm.name, "seed_not_sent", words))
         self._journal.row(
             "head",
             schema=SCHEMA,
@@ -154,17 +139,14 @@ class Measurement:
             node=node_head(panel),
         )
         for name, mark, detail in marks:
-            self._mark(name, mark, detail)
+            self.mark(name, mark, detail)
 
     # -- passes
 
     def _pass(self, pass_name: str, level: int, priming: Priming) -> None:
         for arm in self._arms:
             arm.tally, arm.cost = Tally(), Cost()
-            self._warm_up(arm, pass_name, level)
-            self._flush(arm, pass_name, level)
-            if arm.stateful and pass_name in FED:
-                self._feed(arm, pass_name, level)
+            self._preparing.prepare(arm, pass_name, level)
             priming.begin(arm, pass_name, level)
             arm.transport.lag.clear()
         before = [(arm.info.algorithm, arm.info.settings) for arm in self._arms]
@@ -194,88 +176,29 @@ class Measurement:
         """Whoever follows the run has seen enough of this pass: a file of this name in its folder says so."""
         return (Path(self.spec.folder) / enough_name(pass_name, level)).exists()
 
-    def _warm_up(self, arm: Arm, pass_name: str, level: int) -> None:
-        """Before the flush, so that what it leaves in a store is emptied with the rest."""
-        self._phase(arm, pass_name, "warmup", level, "begin")
-        record = self._short(arm, Phase(pass_name, "warmup", 1)).record
-        self._phase(arm, pass_name, "warmup", level, "end", status=record.status)
-        if not record.ok:
-            raise RunFailed(f"arm {arm.name}: the warm-up request {record.status}: {record.error}")
-
-    def _flush(self, arm: Arm, pass_name: str, level: int) -> None:
-        mode = "yes" if arm.spec.owned else self.spec.flush
-        self._phase(arm, pass_name, "flush", level, "begin")
-        reason = ""
-        if not arm.stateful and (mode == "no" or (mode == "idle" and not self._prompts_return(pass_name, level))):
-            reason = f"not needed: {arm.info.algorithm} learns nothing from answers"
-            self._phase(arm, pass_name, "flush", level, "end", flushed=False, attempts=0, status=None, reason=reason)
-            return
-        if mode == "idle":
-            free, reason = arm.idle(self._pause)
-            if not free:
-                reason = f"not flushed, since {reason}; allow it with --flush"
-        if reason:
-            detail: dict[str, Any] = {"flushed": False, "attempts": 0, "status": None, "reason": reason}
-        else:
-            outcome = arm.client.flush(sleep=self._pause)
-            reason = outcome.reason
-            detail = {
-                "flushed": outcome.flushed,
-                "attempts": outcome.attempts,
-                "status": outcome.status,
-                "reason": outcome.reason,
-            }
-        self._phase(arm, pass_name, "flush", level, "end", **detail)
-        if detail["flushed"]:
-            return
-        self._mark(arm.name, "flush_refused", reason)
-        if arm.stateful:
-            raise RunFailed(f"arm {arm.name}: a {pass_name} pass begins with a flush: {reason}")
-
-    def _prompts_return(self, pass_name: str, level: int) -> bool:
-        """Whether these prompts were sent before in this run, or go to another arm that is flushed: then the prefix
-        cache would hold them for one side only."""
-        first = (pass_name, level) == (self.spec.passes[0], self.spec.concurrency[0])
-        return len(self.spec.arms) > 1 or not first
-
-    def _feed(self, arm: Arm, pass_name: str, level: int) -> None:
-        feeding = Feeding()
-        prompts = list(enumerate(self.spec.feeding[: max(0, self.spec.feed_limit)]))
-        self._phase(arm, pass_name, "feed", level, "begin", prompts=len(prompts))
-        if prompts:
-            self._watch.follow(Followed(arm.name, arm.read_counters))
-            phase = Phase(pass_name, "feed", level)
-            self._sender.send(arm, phase, prompts, seen=feeding.add, enough=lambda: feeding.steady)
-            self._watch.follow(None)
-        else:
-            self._mark(
-                arm.name, "no_feeding", "the workload has no feeding prompts: the store is as empty as when cold"
-            )
-        self._phase(arm, pass_name, "feed", level, "end", **feeding.detail())
-        self._heed()
-
     def _measure(self, arm: Arm, phase: Phase, prompts: Sequence[tuple[int, Prompt]]) -> list[Outcome]:
         block = phase.block or 0
         before = arm.read_counters()
         self._journal.row("metrics", arm=arm.name, at="before", **before)
-        self._phase(arm, phase.pass_name, "measure", phase.concurrency, "begin", block)
+        self.phase(arm, phase.pass_name, "measure", phase.concurrency, "begin", block)
         self._watch.follow(Followed(arm.name, arm.read_counters, arm.gpus))
+        self._watch.edge()
         sent = Sent()
         cpu, wall = time.process_time(), time.monotonic()
         outcomes = self._sender.send(arm, phase, prompts, seen=sent.add)
         arm.cost.add(time.process_time() - cpu, time.monotonic() - wall)
         self._watch.follow(None)
+        self._watch.edge()
         failed = sum(outcome.record.status in ("failed", "cut off") for outcome in outcomes)
-        self._phase(
+        self.phase(
             arm, phase.pass_name, "measure", phase.concurrency, "end", block, requests=len(outcomes), failed=failed
         )
         after = self._counters_after(arm, before, sent)
         self._journal.row("metrics", arm=arm.name, at="after", **after)
         self._traffic(arm, before, after, sent)
-        joined = sum("route_joined_steps" in outcome.record.marks for outcome in outcomes)
+        joined = joined_steps([outcome.record for outcome in outcomes], before, after)
         if joined:
-            detail = f"{joined} of {len(outcomes)} streams held several verify steps in one event"
-            self._mark(arm.name, "route_joined_steps", detail)
+            self.mark(arm.name, "route_joined_steps", joined)
         self._journal.row(
             "client",
             arm=arm.name,
@@ -285,7 +208,7 @@ class Measurement:
             stamps=arm.transport.stamps,
             **arm.cost.row(arm.transport.lag),
         )
-        self._heed()
+        self.heed()
         return outcomes
 
     def _counters_after(self, arm: Arm, before: dict[str, Any], sent: Sent) -> dict[str, Any]:
@@ -305,26 +228,26 @@ class Measurement:
         if "counters" not in before or "counters" not in after:
             return
         if restarted(before["counters"], after["counters"]):
-            self._mark(arm.name, "restarted", "the server's counters went back: it was restarted while it was measured")
+            self.mark(arm.name, "restarted", "the server's counters went back: it was restarted while it was measured")
             return
         others = foreign_traffic(before["counters"], after["counters"], sent)
         if others:
-            self._mark(arm.name, "foreign_traffic", f"others used the server while it was measured: {others}")
+            self.mark(arm.name, "foreign_traffic", f"others used the server while it was measured: {others}")
 
     def _check_settings(self, arm: Arm, was: tuple[str, dict[str, Any]]) -> None:
         try:
             info = arm.client.info(force=True)
         except EngineError as error:
-            self._mark(arm.name, "info_unreadable", f"the server's settings could not be read afterwards: {error}")
+            self.mark(arm.name, "info_unreadable", f"the server's settings could not be read afterwards: {error}")
             return
         if (info.algorithm, info.settings) != was and not arm.info.unreadable:
             detail = f"the server's settings changed while it was measured: {was[0]} before, {info.algorithm} after"
-            self._mark(arm.name, "restarted", detail)
+            self.mark(arm.name, "restarted", detail)
         arm.info = info
 
     # -- rows
 
-    def _phase(
+    def phase(
         self, arm: Arm, pass_name: str, phase: str, level: int, state: str, block: int = 0, **detail: Any
     ) -> None:
         self._journal.row(
@@ -338,16 +261,16 @@ class Measurement:
             detail=detail,
         )
 
-    def _mark(self, arm: str | None, name: str, detail: str) -> None:
+    def mark(self, arm: str | None, name: str, detail: str) -> None:
         self._journal.row("mark", arm=arm, name=name, detail=detail)
 
-    def _pause(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """Waits, but not beyond a stop."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self._heed()
+            self.heed()
             time.sleep(min(0.05, max(0.0, until - time.monotonic())))
 
-    def _heed(self) -> None:
+    def heed(self) -> None:
         if self._stopped():
             raise Stopped

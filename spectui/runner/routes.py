@@ -33,6 +33,8 @@ class Route:
 
     kind: str
     incremental: bool = False
+    seed: bool = False
+    """A seed that is sent reaches the sampler."""
 
     @property
     def native(self) -> bool:
@@ -58,18 +60,17 @@ def is_incremental(info: ServerInfo) -> bool:
 
 def candidates(info: ServerInfo, *, chat: bool) -> list[Route]:
     """Routes to try for a kind of prompt, the best first."""
-    incremental = is_incremental(info)
+    incremental, contract = is_incremental(info), info.contract
     if not chat:
-        return [Route(TEXT, incremental)]
-    contract = info.contract
+        return [Route(TEXT, incremental, contract.native_seed)]
     routes = []
     if contract.tokenizes_messages:
-        routes.append(Route(IDS, incremental))
+        routes.append(Route(IDS, incremental, contract.native_seed))
     if contract.chat_spec_details:
-        routes.append(Route(DETAILS))
+        routes.append(Route(DETAILS, seed=contract.chat_seed))
     if contract.usage_in_every_event:
-        routes.append(Route(USAGE))
-    routes.append(Route(TOTAL))
+        routes.append(Route(USAGE, seed=contract.chat_seed))
+    routes.append(Route(TOTAL, seed=contract.chat_seed))
     return routes
 
 
@@ -78,17 +79,18 @@ def call(
 ) -> Call:
     """The request for a prompt; ``ids`` are its tokens where the route sends those, ``limit`` its output tokens."""
     if route.native:
-        return Call("/generate", _encode(_native(prompt, spec, rid, ids, limit)))
+        return Call("/generate", _encode(_native(route, prompt, spec, rid, ids, limit)))
     return Call("/v1/chat/completions", _encode(_chat(route, prompt, spec, model, rid, limit)))
 
 
-def _native(prompt: Prompt, spec: RunSpec, rid: str, ids: list[int] | None, limit: int) -> dict[str, Any]:
+def _native(route: Route, prompt: Prompt, spec: RunSpec, rid: str, ids: list[int] | None, limit: int) -> dict[str, Any]:
     sampling: dict[str, Any] = {"max_new_tokens": limit}
     if spec.temperature is not None:
         sampling["temperature"] = spec.temperature
     if spec.ignore_eos:
         sampling["ignore_eos"] = True
-    # A seed is not sent here: versions differ in its name, and an unknown sampling parameter fails the request.
+    if spec.seed is not None and route.seed:  # an unknown sampling parameter would fail the request
+        sampling["sampling_seed"] = spec.seed
     body: dict[str, Any] = {"sampling_params": sampling, "stream": True, "rid": rid}
     if ids is not None:
         body["input_ids"] = ids
@@ -112,7 +114,7 @@ def _chat(route: Route, prompt: Prompt, spec: RunSpec, model: str, rid: str, lim
     }
     if spec.temperature is not None:
         body["temperature"] = spec.temperature
-    if spec.seed is not None:
+    if spec.seed is not None and route.seed:
         body["seed"] = spec.seed
     if spec.ignore_eos:
         body["ignore_eos"] = True

@@ -29,8 +29,9 @@ class StreamFold:
 
     __slots__ = (
         "_broken", "_content", "_cumulative", "_error", "_finish_ns", "_finish_payload", "_incremental", "_last",
-        "_native", "_spec", "_splitter", "_stepwise", "_thoughts", "_usage_payload", "counts", "done", "finish", "first_answer_ns",
-        "first_ns", "last_ns", "live", "stamps", "start_ns", "text_events", "tokens", "torn", "unreadable",
+        "_native", "_spec", "_splitter", "_stepwise", "_thoughts", "_usage_payload", "counts", "done", "finish",
+        "first_answer_ns", "first_ns", "last_ns", "live", "stamps", "start_ns", "text_events", "tokens", "torn",
+        "unreadable",
     )  # fmt: skip
 
     def __init__(self, incremental: bool | None = None) -> None:

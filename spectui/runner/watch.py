@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from spectui.hosts.gpus import GpuPanel, GpuSampler
 
 GPU_EVERY_S = 1.0
+EDGE_WAIT_S = 0.3
+"""So long is a reading waited for at the edge of a window; a slower driver's latest one serves."""
 METRICS_EVERY_S = 5.0
 """Reading /metrics takes the interpreter for milliseconds: often enough for a curve, rarely enough not to be felt."""
 
@@ -70,6 +72,14 @@ class Watch:
     def follow(self, followed: Followed | None) -> None:
         """From now on counters are those of this arm, and its GPUs are looked after; None: of none."""
         self._followed = followed
+
+    def edge(self) -> None:
+        """A reading of the GPUs at the beginning or end of what is measured, so that its joules need no guess."""
+        if self._sampler is None:
+            return
+        readings = self._sampler.fresh(EDGE_WAIT_S).readings
+        if readings:
+            self._journal.row("gpu", gpus=[msgspec.to_builtins(reading) for reading in readings])
 
     def close(self) -> None:
         self._ending.set()

@@ -92,8 +92,24 @@ def arm_spec(
         key=key,
         admin_key=admin_key,
         owned=trusted or record is not None,
-        server_pid=None if record is None else record.pid,
+        server_pid=stranger(target.url) if record is None else record.pid,
     )
+
+
+def stranger(url: str) -> int | None:
+    """First process of a server on this node that spectui did not start, to tie GPUs and environment to its arm.
+
+    None for addresses of other nodes, and where no process of this node is seen to serve there.
+    """
+    from spectui.engines.sglang.address import is_loopback
+    from spectui.hosts import discover
+
+    if not is_loopback(url):
+        return None
+    port = urlsplit(url).port
+    here = [s for s in discover.find() if s.port == port and not s.leftover and is_loopback(s.url)]
+    heard = [server for server in here if server.listening is not False]
+    return heard[0].pid if heard else None
 
 
 def managed(url: str) -> ServerRecord | None:

@@ -19,8 +19,8 @@ from spectui.session.running import RunHandle, RunOptions
 from spectui.session.view import StoreView
 
 KEPT_RUNS = 4
-FEED_MORE = 128
-"""Feeding requests at most where the operator asks for a thorough feed."""
+FEED_MORE = 128_000
+"""Feeding tokens at most where the operator asks for a thorough feed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,4 +224,4 @@ class Measuring:
 
 def feeding(options: RunOptions) -> RunOptions:
     """The same work as a warm pass with a thorough feed."""
-    return replace(options, passes=("warm",), feed_limit=max(options.feed_limit, FEED_MORE))
+    return replace(options, passes=("warm",), feed_tokens=max(options.feed_tokens, FEED_MORE))

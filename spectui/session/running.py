@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,8 +16,9 @@ from pathlib import Path
 
 from spectui.core.result import RunResult, fold
 from spectui.core.rows import Row
-from spectui.core.spec import ArmSpec, Prompt, RunSpec, WorkloadRef
-from spectui.session import SessionError
+from spectui.core.spec import ArmSpec, FedBefore, Prompt, RunSpec, WorkloadRef
+from spectui.session import SessionError, history_of_feeding
+from spectui.session.history_of_feeding import Kind
 from spectui.store import journal, locations
 from spectui.workloads import Workload, from_file, load
 
@@ -39,7 +41,8 @@ class RunOptions:
     ignore_eos: bool = False
     flush: str = "idle"
     keep_text: bool = True
-    feed_limit: int = 64
+    feed_limit: int = 512
+    feed_tokens: int = 32_000
     block: int | None = None
     corpus: Path | None = None
     """What a primed pass loads: a file of texts, or ``answers.jsonl`` of a stored run."""
@@ -107,9 +110,24 @@ def build_spec(arms: Sequence[ArmSpec], options: RunOptions) -> RunSpec:
         flush=options.flush,
         block=options.block or _block_size(len(measuring), max(options.concurrency)),
         feed_limit=options.feed_limit,
+        feed_tokens=options.feed_tokens,
+        feed_known=_fed_before(measuring) if "warm" in options.passes else (),
         keep_text=options.keep_text,
         corpus=None if options.corpus is None else str(options.corpus.absolute()),
     )
+
+
+def _fed_before(measuring: Sequence[Prompt]) -> tuple[FedBefore, ...]:
+    """What runs on this node needed until text of this kind was steady, for any model: which one it is, the runner
+    sees."""
+    host, groups = socket.gethostname(), tuple(sorted({prompt.group for prompt in measuring}))
+    prompts = frozenset(prompt.id for prompt in measuring)
+    found = []
+    for row in history_of_feeding.recall():
+        model, settings, tokens = str(row.get("model")), str(row.get("settings")), row.get("tokens")
+        if isinstance(tokens, int) and Kind(host, model, settings, groups, prompts).like(row):
+            found.append(FedBefore(model, settings, tokens))
+    return tuple(found)
 
 
 def _block_size(requests: int, concurrency: int) -> int:

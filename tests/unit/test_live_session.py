@@ -272,7 +272,7 @@ def test_an_arm_that_is_not_ready_is_not_measured() -> None:
 def test_feeding_is_a_warm_pass_with_more_to_feed() -> None:
     options = feeding(RunOptions(workload="json", passes=("cold",)))
     assert options.passes == ("warm",)
-    assert options.feed_limit > RunOptions().feed_limit
+    assert options.feed_tokens > RunOptions().feed_tokens
 
 
 def test_a_verdict_is_a_sentence_with_the_key_that_helps() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
+from spectui.core.proposer import FED_TOKENS, LEAST_TOKENS
 from spectui.core.request import RequestRecord
-from spectui.runner.feeding import LEAST, Feeding
+from spectui.core.spec import FedBefore, RunSpec, WorkloadRef
+from spectui.runner.feeding import LEAST, Feeding, least_tokens
 from spectui.runner.transport import Lag
 
 
@@ -64,13 +67,72 @@ def test_few_tokens_are_never_enough() -> None:
     assert fed([4.0] * 60, tokens=10) is None
 
 
+def test_no_fewer_tokens_than_this_text_was_seen_to_need() -> None:
+    known = (FedBefore("m", "NGRAM: num_draft_tokens=8", 9000), FedBefore("other", "NGRAM: num_draft_tokens=8", 50))
+    spec = RunSpec("r", "f", (), WorkloadRef("w", "h"), (), (), feed_known=known)
+    settings = {"num_draft_tokens": 8, "draft_model_path": None}
+    assert least_tokens(spec, "m", "NGRAM", settings) == 9000
+    assert least_tokens(spec, "other", "NGRAM", settings) == LEAST_TOKENS, "history never goes below what is believed"
+    assert least_tokens(spec, "m", "NGRAM", {**settings, "num_draft_tokens": 4}) == FED_TOKENS
+    assert least_tokens(replace(spec, feed_least=70), "m", "NGRAM", settings) == 70
+    feeding = Feeding(9000)
+    for i in range(44):
+        feeding.add(record(i, 200, 4.0))
+    assert not feeding.enough, "steady, but on fewer tokens than were ever enough"
+    feeding.add(record(44, 200, 4.0))
+    assert feeding.steady
+
+
+def test_a_used_store_that_rises_slowly_is_not_steady_at_once() -> None:
+    """From 2.8 to 3.5, half of it within 4,000 tokens, on answers that differ by a third."""
+    levels = []
+    for seed in range(40):
+        noise, feeding, level = random.Random(seed), Feeding(), 0.0
+        for i in range(99):
+            level = 3.5 - 0.7 * 2 ** (-feeding.tokens / 4000)
+            feeding.add(record(i, 170, max(1.0, level * (1 + noise.gauss(0, 0.3)))))
+            if feeding.steady:
+                break
+        levels.append(level)
+    assert sorted(levels)[20] > 0.94 * 3.5
+    assert sorted(levels)[4] > 0.87 * 3.5
+
+
+def test_what_was_in_flight_does_not_take_steadiness_back() -> None:
+    feeding = Feeding()
+    i = 0
+    while not feeding.steady:
+        feeding.add(record(i, 200, 4.0))
+        i += 1
+    for more in range(4):
+        feeding.add(record(i + more, 200, 8.0))
+    detail = feeding.detail()
+    assert (detail["steady"], detail["ended"], detail["rising"]) == (True, "steady", False)
+
+
+def test_a_rise_at_the_limit_is_said() -> None:
+    feeding = Feeding(limit=6000)
+    for i in range(30):
+        assert not feeding.enough
+        feeding.add(record(i, 200, 1.0 + 0.1 * i))
+    assert feeding.enough
+    assert {k: feeding.detail()[k] for k in ("steady", "rising", "ended")} == {
+        "steady": False,
+        "rising": True,
+        "ended": "tokens",
+    }
+    assert feeding.detail(limited=True)["ended"] == "tokens"
+
+
 def test_failed_requests_tell_nothing() -> None:
     feeding = Feeding()
     for i in range(30):
         feeding.add(record(i, 200, 4.0, "failed"))
     assert not feeding.steady
     assert feeding.accept_length is None
-    assert feeding.detail() == {"requests": 30, "tokens": 6000, "steady": False, "accept_length": None}
+    detail = feeding.detail()
+    assert (detail["requests"], detail["tokens"], detail["steady"]) == (30, 6000, False)
+    assert (detail["accept_length"], detail["rising"], detail["ended"]) == (None, False, "prompts")
 
 
 def test_the_detail_tells_the_level_at_the_end() -> None:

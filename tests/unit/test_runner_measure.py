@@ -231,7 +231,7 @@ def test_a_run_of_one_arm(tmp_path: Path) -> None:
 def test_cold_and_warm_of_a_learning_arm(tmp_path: Path) -> None:
     fake = FakeSglang("NGRAM")
     with ScriptedServer(fake) as server:
-        spec = spec_of(tmp_path, server.url, passes=("cold", "warm"), feeding=prompts("feed", 80), feed_limit=70)
+        spec = spec_of(tmp_path, server.url, passes=("cold", "warm"), feeding=prompts("feed", 120), max_tokens=40)
         code, rows = carry_out(spec)
     assert code == 0, rows[-1]
     order = [(r["pass_name"], r["phase"]) for r in of(rows, "phase", state="begin")]
@@ -239,8 +239,9 @@ def test_cold_and_warm_of_a_learning_arm(tmp_path: Path) -> None:
     assert order == [*cold, *(("warm", phase) for phase in ("warmup", "flush", "feed", "measure"))]
     feed = of(rows, "phase", phase="feed", state="end")[0]["detail"]
     assert feed["steady"] is True
-    assert feed["requests"] < 70, "feeding ends when accept length is steady"
-    assert feed["tokens"] >= 1000
+    assert feed["ended"] == "steady"
+    assert feed["requests"] < 120, "feeding ends when accept length is steady"
+    assert feed["tokens"] >= feed["least"] == 2000
     result = fold(rows)
     one, two = (result.passes[("A", 1, name)].as_json()["accept_length"] for name in ("cold", "warm"))
     assert two > one
@@ -252,7 +253,57 @@ def test_feeding_ends_at_its_limit(tmp_path: Path) -> None:
         code, rows = carry_out(spec_of(tmp_path, server.url, passes=("warm",), feed_limit=5))
     assert code == 0
     detail = of(rows, "phase", phase="feed", state="end")[0]["detail"]
-    assert (detail["requests"], detail["steady"]) == (5, False)
+    assert (detail["requests"], detail["steady"], detail["ended"]) == (5, False, "requests")
+
+
+def test_feeding_ends_when_its_tokens_are_spent(tmp_path: Path) -> None:
+    with ScriptedServer(FakeSglang("NGRAM")) as server:
+        code, rows = carry_out(spec_of(tmp_path, server.url, passes=("warm",), feed_tokens=100))
+    assert code == 0
+    detail = of(rows, "phase", phase="feed", state="end")[0]["detail"]
+    assert detail["ended"] == "tokens"
+    assert 100 <= detail["tokens"] <= 120 + 20
+
+
+def test_a_store_is_measured_as_it_is_found(tmp_path: Path) -> None:
+    fake = FakeSglang("NGRAM")
+    with ScriptedServer(fake) as server:
+        code, rows = carry_out(spec_of(tmp_path, server.url, passes=("as-found",), flush="no"))
+    assert code == 0, rows[-1]
+    assert "/flush_cache" not in fake.calls
+    assert {(r["phase"], r["pass_name"]) for r in of(rows, "request")} == {("measure", "as-found")}
+    result = fold(rows).passes[("A", 1, "as-found")]
+    assert result.proposer_state.name == "unknown"
+    assert result.flush is None
+
+
+def test_a_warm_pass_on_top_of_what_is_there(tmp_path: Path) -> None:
+    fake = FakeSglang("NGRAM", generated=5000)
+    with ScriptedServer(fake) as server:
+        spec = spec_of(tmp_path, server.url, passes=("warm",), flush="no", keep_store=True, feed_limit=25)
+        code, rows = carry_out(spec)
+    assert code == 0, rows[-1]
+    assert "/flush_cache" not in fake.calls
+    detail = of(rows, "phase", phase="feed", state="end")[0]["detail"]
+    assert (detail["requests"], detail["ended"]) == (25, "requests"), "all of it, since steadiness tells nothing here"
+
+
+@pytest.mark.parametrize(
+    ("version", "temperature", "sent"), [("0.5.15.post1", 0.7, 5), ("0.4.9.post4", 0.7, None), ("0.5.5", 0.0, 5)]
+)
+def test_a_seed_is_sent_where_the_version_knows_it(
+    tmp_path: Path, version: str, temperature: float, sent: int | None
+) -> None:
+    texts = tuple(Prompt(f"t{i}", "text", text=f"Once {i}") for i in range(2))
+    with ScriptedServer(FakeSglang(version=version)) as server:
+        spec = spec_of(tmp_path, server.url, feeding=(), measuring=texts, seed=5, temperature=temperature)
+        code, rows = carry_out(spec)
+        bodies = [json.loads(talk.body) for talk in server.requests if talk.path == "/generate"]
+    assert code == 0
+    assert {body["sampling_params"].get("sampling_seed") for body in bodies} == {sent}
+    marks = of(rows, "mark", name="seed_not_sent")
+    assert bool(marks) == (sent is None)
+    assert all("seed 5 was not sent" in mark["detail"] for mark in marks)
 
 
 def test_two_arms_alternate(tmp_path: Path) -> None:
@@ -529,6 +580,14 @@ def test_texts_are_kept_privately_or_not_at_all(tmp_path: Path) -> None:
             carry_out(spec_of(folder, server.url, keep_text=keep))
         names = {"answers.jsonl", "live.jsonl"}
         assert names <= {f.name for f in folder.iterdir()} if keep else not names & {f.name for f in folder.iterdir()}
+    for keep in (True, False):
+        kept = (tmp_path / str(keep) / "spec.json").read_text()
+        assert ("measure 3" in kept, "feed 0" in kept) == (keep, keep)
+        assert "measure3" in kept, "ids stay"
+    bare = tmp_path / "False"
+    assert stat.S_IMODE((bare / "spec.json").stat().st_mode) == 0o600
+    assert "measure 3" not in (bare / "journal.jsonl").read_text()
+    assert {f.name for f in bare.iterdir()} == {"spec.json", "journal.jsonl"}
     answers = list(journal.read(tmp_path / "True" / "answers.jsonl"))
     assert [a["text"] for a in answers if a["phase"] == "measure"] == ["w " * 20] * 6
     assert {len(a["output_ids"]) for a in answers if a["phase"] == "measure"} == {20}
@@ -542,7 +601,7 @@ def test_texts_are_kept_privately_or_not_at_all(tmp_path: Path) -> None:
     [
         ({"measuring": ()}, "no prompts"), ({"passes": ("hot",)}, "hot"), ({"concurrency": (0,)}, "concurrency"),
         ({"max_tokens": 0}, "max_tokens"), ({"flush": "perhaps"}, "perhaps"), ({"arms": ()}, "arm"),
-        ({"measuring": (Prompt("x", "g"),)}, "neither messages nor text"),
+        ({"measuring": (Prompt("x", "g"),)}, "cannot be repeated"),
     ],
 )  # fmt: skip
 def test_a_spec_that_makes_no_run(tmp_path: Path, change: dict[str, Any], words: str) -> None:

@@ -167,6 +167,20 @@ class Contract:
         return self._at_least("0.5.5")
 
     @property
+    def native_seed(self) -> bool:
+        """/generate takes ``sampling_seed`` among its sampling parameters; before, an unknown one fails the request.
+
+        srt/sampling/sampling_params.py. It moves samples only with ``--enable-deterministic-inference``.
+        """
+        return self._at_least("0.5.5")
+
+    @property
+    def chat_seed(self) -> bool:
+        """``seed`` of a chat request reaches the sampler; before 0.5.10 it is taken and ignored
+        (srt/entrypoints/openai/protocol.py)."""
+        return self._at_least("0.5.10")
+
+    @property
     def chat_meta_info(self) -> bool:
         """``return_meta_info`` on chat requests, not streamed."""
         return self._at_least("0.5.15")
