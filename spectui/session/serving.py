@@ -22,7 +22,7 @@ from spectui.hosts.gpus import GpuSampler
 from spectui.hosts.leftovers import leftovers
 from spectui.hosts.records import ServerRecord, alive
 from spectui.hosts.watch import ServerState, ServerWatch
-from spectui.session import SessionError, preflight
+from spectui.session import SessionError, preflight, turns
 from spectui.store import locations, model_files, profiles
 
 NEWEST = "0.5.15"
@@ -222,14 +222,16 @@ def _use(record: ServerRecord) -> ports.PortUse:
 def launch(prepared: Prepared, say: Callable[[str], None] = lambda _text: None) -> ServerRecord:
     """Starts it and returns at once; :func:`wait_ready` follows the start.
 
-    Where a server of the same name has only just ended, its memory is waited for first, at most 60 s. Raises
+    Where a server of the same name has only just ended, its memory is waited for first, at most 60 s; so are starts on
+    the same GPU (:mod:`spectui.session.turns`). Raises
     :class:`SessionError` when it stays taken, or when that server has left workers behind.
     """
     old = servers.find_record(prepared.launch.name)
     if old is not None and old.here and not alive(old):
         _wait_for(old, say)
     try:
-        return servers.launch(prepared.launch)
+        with turns.turn(prepared.launch, say):
+            return servers.launch(prepared.launch)
     except servers.LaunchError as error:
         raise SessionError(str(error)) from error
 

@@ -57,10 +57,12 @@ class Evidence:
 
 _I = re.IGNORECASE
 _OOM = re.compile(
-    r"out of memory|OutOfMemoryError|not enough memory|cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED", _I
+    r"out of memory|OutOfMemoryError|not enough memory|no GPU memory|cudaErrorMemoryAllocation|"
+    r"CUBLAS_STATUS_ALLOC_FAILED",
+    _I,
 )
 _POOL_TOO_SMALL = re.compile(
-    r"not enough memory|increase --?mem[-_]fraction[-_]static|no (?:available )?memory .{0,40}KV", _I
+    r"not enough memory|(?:increase|raise) --?mem[-_]fraction[-_]static|no (?:available )?(?:GPU )?memory .{0,40}KV", _I
 )
 _CAPTURE_FAILED = re.compile(r"capture .{0,40}graph failed", _I)
 _WANTED = re.compile(r"Tried to allocate ([\d.]+ [KMGT]iB)")
@@ -139,7 +141,8 @@ def _out_of_memory(text: str, evidence: Evidence, phase: str) -> tuple[str, str,
         return (
             "out of memory: KV pool",
             "raise",
-            f"No room is left for the KV cache beside the weights: raise {fraction}, or free GPU memory",
+            f"No room is left for the KV cache beside the weights: raise {fraction}, or free GPU memory; two servers "
+            "that load on one GPU at the same time each count the other's share as lost: start them in turn",
         )
     if _CAPTURE_FAILED.search(text) or "graph" in phase or phase == "compile":
         return (
