@@ -54,8 +54,8 @@ async def shown(widget: Lines, *values: Any, width: int = 80, height: int = 12, 
 def gpu(index: int, **other: Any) -> GpuReading:
     values: dict[str, Any] = {
         "utilization": 97.0,
-        "memory_used": 118_000_000_000,
-        "memory_total": 141_000_000_000,
+        "memory_used": 118 * 2**30,
+        "memory_total": 141 * 2**30,
         "power_w": 612.4,
         "power_limit_w": 700.0,
         "sm_clock_mhz": 1980,
@@ -89,7 +89,7 @@ async def test_a_row_a_gpu() -> None:
         {"u0": "A", "u1": "B"},
     )
     first, second = await shown(GpuPanel(), data)
-    assert first == " 0 A ▁▃▅▆██████   97 % 118/141 GB 612/700 W 1980 MHz  61 °C"
+    assert first == " 0 A ▁▃▅▆██████   97 % 118/141 GiB 612/700 W 1980 MHz  61 °C"
     assert second.endswith("61 °C power-capped")
     assert second.startswith(" 1 B")
 

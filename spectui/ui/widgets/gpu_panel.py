@@ -67,7 +67,7 @@ def arms(data: GpuPanelData) -> dict[str, list[GpuReading]]:
 
 
 def gpu_row(reading: GpuReading, data: GpuPanelData, width: int, form: str = "braille") -> Row:
-    """``0 A ▁▃▆▇▇▇▇▇▇▇  97 %  118/141 GB  612/700 W  1980 MHz  61 °C  power-capped``; the last columns go first."""
+    """``0 A ▁▃▆▇▇▇▇▇▇▇  97 %  118/141 GiB  612/700 W  1980 MHz  61 °C  power-capped``; the last columns go first."""
     owner = data.owners.get(reading.uuid, "")
     head = [Run(f"{reading.index:>2} "), Run(f"{owner or ' ':1.1} ", owner.lower() if owner in "ABCD" else "")]
     if reading.lost:
@@ -134,8 +134,8 @@ def _value(value: float | None, name: str, reading: GpuReading, shape: str) -> s
 def _memory(reading: GpuReading) -> str:
     if reading.memory_used is None:
         return "n/a"
-    total = f"{reading.memory_total / 1e9:.0f}" if reading.memory_total is not None else "?"
-    return f"{reading.memory_used / 1e9:.0f}/{total} GB"
+    total = f"{reading.memory_total / 2**30:.0f}" if reading.memory_total is not None else "?"
+    return f"{reading.memory_used / 2**30:.0f}/{total} GiB"
 
 
 def _power(reading: GpuReading) -> str:
