@@ -6,12 +6,17 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectui.core.profile import Profile
+from spectui.hosts.records import ServerRecord, alive
 from spectui.session import SessionError, serving, staging
 from spectui.session.arms import Target
 from spectui.session.live_arm import LiveArm
 from spectui.store import locations, profiles
+
+if TYPE_CHECKING:
+    from spectui.session.adopting import Adoption
 
 _POLL_S = 0.25
 KEPT_READY = 8
@@ -36,8 +41,8 @@ class Changing:
             return self._hot(arm, staged)
         if arm.live and not arm.managed:
             raise SessionError(
-                f"{arm.letter} was not started by spectui, so it is not relaunched: y writes the command that would "
-                "start it with these settings"
+                f"{arm.letter} was not started by spectui, so it is not relaunched unasked: y writes the command that "
+                "would start it with these settings"
             )
         return self.relaunch(arm, staged.profile)
 
@@ -67,42 +72,72 @@ class Changing:
 
     def relaunch(self, arm: LiveArm, profile: Profile, *, remember: bool = True) -> str:
         """Stops the server of this arm where there is one, starts it with ``profile``, waits for a real token."""
-        if arm.busy:
-            raise SessionError(f"{arm.letter} is busy: {arm.busy}")
-        plan = serving.plan_for(profile, arm.version)
-        if not plan.ok:
-            raise SessionError("; ".join(finding.text for finding in plan.refusals))
-        old, was_ready = arm.profile, arm.ready
-        name = arm.record.name if arm.record is not None else profile.name
-        port = arm.record.port if arm.record is not None else profile.server.port
-        version = arm.version
-        arm.busy, arm.failure = "stopping the server", ""
-        self.cancelled.discard(arm.letter)
-        try:
-            if arm.record is not None:
-                self._stop(arm)
-            arm.busy = "starting"
+        old, was_ready, record = arm.profile, arm.ready, arm.record
+        name = record.name if record is not None else profile.name
+        port = record.port if record is not None else profile.server.port
+        freed = serving.ports_of(record) if record is not None else ()
+        speculative = old is not None and old.speculative.algorithm != "none"
+        like = old if speculative and profile.speculative.algorithm == "none" else None
+        kept = profile
+
+        def start() -> ServerRecord:
+            nonlocal kept
             kept = keep(profile, name)
-            record = serving.launch(serving.prepare(kept, port=port, version=version, name=name))
-            if remember and old is not None and was_ready:
-                arm.ready_before = (*arm.ready_before, old)[-KEPT_READY:]
-            arm.take(record, kept)
-            arm.staged = None
-            self._wait(arm)
-        except SessionError as error:
-            arm.failure = str(error).splitlines()[0]
-            raise
-        finally:
-            arm.busy = ""
-        return f"{arm.letter} is ready: {arm.algorithm or profile.speculative.algorithm}"
+            # All that can be found wrong beforehand is, so that a running server is not ended for nothing.
+            prepared = serving.prepare(kept, port=port, version=arm.version, name=name, like=like, freed=freed)
+            say = self._say(arm)
+            return serving.launch(prepared, say) if record is None else serving.relaunch(prepared, name, say)
 
-    def _stop(self, arm: LiveArm) -> None:
-        assert arm.record is not None
+        return self._begin(arm, start, lambda _record: kept, old if remember and was_ready else None)
 
+    def adopt(self, arm: LiveArm, adoption: Adoption, original: Profile, typed: str) -> str:
+        """Relaunches a server that spectui did not start, once its URL was typed; from then on it is one of ours."""
+        from spectui.session import adopting
+
+        def start() -> ServerRecord:
+            return adopting.relaunch(adoption, typed, self._say(arm))
+
+        return self._begin(arm, start, lambda record: serving.profile_of(record) or adoption.profile, original)
+
+    def _say(self, arm: LiveArm) -> Callable[[str], None]:
         def say(text: str) -> None:
             arm.busy = f"stopping: {text}"
 
-        outcome = serving.stop(arm.record.name, say)
+        return say
+
+    def _begin(
+        self,
+        arm: LiveArm,
+        start: Callable[[], ServerRecord],
+        profile_of: Callable[[ServerRecord], Profile],
+        before: Profile | None,
+    ) -> str:
+        """``before``: the settings that were ready, to go back to."""
+        if arm.busy:
+            raise SessionError(f"{arm.letter} is busy: {arm.busy}")
+        arm.busy, arm.failure = "starting", ""
+        self.cancelled.discard(arm.letter)
+        ended: list[bool] = []
+        try:
+            record = start()
+            ended.append(True)
+            arm.busy = "starting"
+            if before is not None:
+                arm.ready_before = (*arm.ready_before, before)[-KEPT_READY:]
+            arm.take(record, profile_of(record))
+            arm.staged = None
+            self._wait(arm)
+        except SessionError as error:
+            if ended or not arm.live or (arm.record is not None and not alive(arm.record)):
+                arm.failure = str(error).splitlines()[0]  # what ran before runs no more
+            raise
+        finally:
+            arm.busy = ""
+        return f"{arm.letter} is ready: {arm.algorithm}"
+
+    def _stop(self, arm: LiveArm) -> None:
+        assert arm.record is not None
+        outcome = serving.stop(arm.record.name, self._say(arm))
         if not outcome.ended:
             raise SessionError(outcome.text)
 

@@ -12,18 +12,23 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spectui.hosts.gpus import GpuPanel, GpuSampler
-from spectui.session import SessionError, arms, changing, comparing, running, staging
+from spectui.session import SessionError, arms, changing, comparing, finding, running, staging
 from spectui.session.arms import Target
 from spectui.session.changing import Changing
+from spectui.session.finding import Choice
 from spectui.session.following import SPAN_S
 from spectui.session.live_arm import LiveArm
 from spectui.session.measuring import Measuring, feeding
 from spectui.session.predicting import Predictor
 from spectui.session.running import RunOptions
 from spectui.session.view import Prediction, Snapshot
+
+if TYPE_CHECKING:
+    from spectui.core.profile import Profile
+    from spectui.session.adopting import Adoption
 
 LETTERS = ("A", "B")
 IDLE_EVERY_S = 5.0
@@ -33,17 +38,6 @@ REFOLD_EVERY_S = 2.0
 GPU_EVERY_S = 0.5
 NOTICE_S = 6.0
 _TURN_S = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Something that an arm can be pointed at."""
-
-    name: str
-    """What :func:`spectui.session.arms.resolve` takes."""
-    kind: str
-    """server, profile or run."""
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +144,9 @@ class Live:
             return
         view = run.view(self.clock())
         if view.status in ("failed", "interrupted"):
-            reason = f": {view.reason}" if view.reason else ""
             stopped = self.measuring.stopping or view.status == "interrupted"
-            word = "the run was stopped" if stopped else "the run failed"
-            self.say(f"{word}{reason}; what was measured is kept in {view.run_id}", "warn" if stopped else "bad")
+            word = "the run was stopped" if stopped else f"the run failed: {view.reason or 'it gave no reason'}"
+            self.say(f"{word}; what was measured is kept in {view.run_id}", "warn" if stopped else "bad")
             return
         for letter, length in list(self.measuring.predicted.items()):
             result = self.measuring.figures.passes.get(letter)
@@ -223,30 +216,13 @@ class Live:
         if arm.profile is not None and not arm.live:
             arm.staged = staging.stage(arm, arm.profile)
 
-    def servers(self) -> list[Choice]:
-        """Servers of this node: those that spectui started first."""
-        from spectui.hosts import discover, servers
-
-        found: dict[str, Choice] = {}
-        for record in servers.records():
-            if servers.alive(record):
-                found[record.url] = Choice(record.name, "server", f"{record.url}, started by spectui")
-        for server in discover.find():
-            if not server.leftover and server.url not in found:
-                who = "simulated" if server.simulated else f"of {server.user}" if server.user else "found"
-                found[server.url] = Choice(server.url, "server", f"pid {server.pid}, {who}")
-        return list(found.values())
-
     def choices(self) -> list[Choice]:
-        """All that an arm can be pointed at: servers, profiles, stored runs, the newest first. Blocks."""
-        from spectui.store import locations, profiles
+        """All that an arm can be pointed at. Blocks."""
+        return finding.choices(self.servers())
 
-        found = self.servers()
-        for entry in profiles.list_all():
-            what = entry.profile.speculative.algorithm if entry.profile else "cannot be read"
-            found.append(Choice(entry.name, "profile", f"{what}{', starter' if entry.starter else ''}"))
-        names = sorted((p.parent.name for p in locations.runs_dir().glob("*/journal.jsonl")), reverse=True)
-        return found + [Choice(name, "run", "stored run") for name in names[:50]]
+    def servers(self) -> list[Choice]:
+        """Servers of this node. Blocks."""
+        return finding.servers()
 
     # -- staging
 
@@ -303,6 +279,37 @@ class Live:
             said = f"{said}, {staged.words}"
         if staged is not None and staged.prediction is not None and staged.prediction.accept_length is not None:
             self.measuring.predicted[arm.letter] = staged.prediction.accept_length
+        return said
+
+    @property
+    def must_adopt(self) -> bool:
+        """Whether applying means to end a server that spectui did not start."""
+        arm = self.focused
+        staged = arm.staged
+        return arm.live and not arm.managed and staged is not None and not staged.hot and not staged.refused
+
+    def propose(self) -> tuple[Adoption, Profile]:
+        """What a relaunch of a found server would be, to be shown before its URL is asked for; and the profile of what
+        it runs now. Nothing is touched. Raises SessionError with the reason where it must not be relaunched."""
+        from spectui.session import adopting
+
+        arm = self.focused
+        if arm.staged is None or arm.url is None:
+            raise SessionError("nothing is staged")
+        wanted = arm.staged.profile.speculative
+        key, admin = arm.key, arm.admin_key
+        original = adopting.propose(arm.url, key=key, admin_key=admin)
+        knobs = staging.asked_anew(arm, original.profile)
+        proposed = adopting.propose(arm.url, algorithm=wanted.algorithm, knobs=knobs, key=key, admin_key=admin)
+        return proposed, original.profile
+
+    def adopt(self, proposed: tuple[Adoption, Profile], typed: str) -> str:
+        """Relaunches the found server of the arm in focus as it was proposed."""
+        arm = self.focused
+        if arm.letter in self.measuring.measured_letters():
+            raise SessionError(f"{arm.letter} is being measured: x stops the run first")
+        said = self.changing.adopt(arm, *proposed, typed)
+        self._changed(arm)
         return said
 
     def back(self) -> str:

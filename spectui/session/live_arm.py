@@ -6,25 +6,26 @@ once. Values are replaced as a whole, never changed in place, so that the screen
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from spectui.core.evidence import is_stateful
 from spectui.core.marks import environment_marks
-from spectui.core.profile import Profile, ProfileError
+from spectui.core.profile import Profile
 from spectui.engines.sglang.client import INFO_EVERY_S, SglangClient
-from spectui.engines.sglang.errors import EngineError, NotReachable, StillStarting, Unauthorized
+from spectui.engines.sglang.errors import EngineError, NotReachable, Unauthorized
 from spectui.engines.sglang.info import ServerInfo
 from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable, live
 from spectui.hosts.records import ServerRecord, alive
 from spectui.hosts.serving import NOT_SERVING, READY, SUSPECT, Poll, probe_due, states
 from spectui.hosts.watch import ServerState, ServerWatch
-from spectui.session import SessionError, serving
+from spectui.session import SessionError
 from spectui.session.arms import Target, resolve_key
+from spectui.session.behind import family_of, profile_behind, record_at, tail_of
 from spectui.session.comparing import ArmSource
 from spectui.session.staging import Staged
+from spectui.session.standing import standing
 
 LOG_LINES = 60
 PROBE_TIMEOUT_S = 10.0
@@ -276,49 +277,19 @@ class LiveArm:
         self._polls.append(Poll(now, last.health, last.running, last.tokens_total, outcome))
         self._serves = states(self._polls)[-1].serves
 
-    # -- how it stands, in words
+    # -- how it stands
 
     def standing(self) -> tuple[str, str]:
         """(state, trouble in words; empty when all is well)."""
-        if self.empty:
-            return "none", "nothing here yet: o chooses a server, a profile or a stored run"
-        if self.stored is not None:
-            return "stored", ""
-        if self.busy:
-            state = "stopping" if "stopping" in self.busy else "starting"
-            return state, self._starting() if self.state and not self.state.ready and state == "starting" else self.busy
-        if self.failure:
-            back = " — u goes back to the last setting that was ready" if self.ready_before else ""
-            return "failed", f"{self.failure}{back}, l shows the log"
-        if not self.live:
-            return "none", f"profile {self.name}: not started; enter launches it"
-        return self._server_standing()
+        return standing(self)
 
-    def _server_standing(self) -> tuple[str, str]:
-        state = self.state
-        if state is not None and not state.running:
-            if state.failure is not None:
-                hint = f" {state.failure.hint}" if state.failure.hint else ""
-                return "failed", f"failed: {state.failure.cause}.{hint} — l shows the log"
-            return (
-                "gone",
-                f"its process has ended (exit code {state.exit_code}) — enter starts it again, l shows the log",
-            )
-        if state is not None and not state.ready:
-            return "starting", self._starting()
-        if self.error is not None:
-            return self._error_standing(self.error)
-        if self.info is None:
-            return "connecting", f"connecting to {self.url} …"
-        if self._serves == SUSPECT:
-            return "suspect", "suspect: requests are running and no token came for 20 s — l shows the log"
-        if self._serves == NOT_SERVING:
-            return "failed", "not serving: it answers, but a request for one token failed — its scheduler may be dead"
-        if drafts := self._never_accepted():
-            return "suspect", f"{drafts} — n and e change it, l shows the log"
-        return "ready", self.simulated_acceptance or self._unreadable()
+    @property
+    def serves(self) -> str:
+        """ready, suspect, not serving …: what its tokens say, whatever its health says."""
+        return self._serves
 
-    def _never_accepted(self) -> str | None:
+    @property
+    def never_accepted(self) -> str | None:
         """Not of a drafter that learns: with an empty store that is how it begins."""
         if self._watch is None or is_stateful(self.algorithm):
             return None
@@ -343,72 +314,3 @@ class LiveArm:
         lines = self._watch.log.prefill_lines if self._watch is not None else ()
         at = lines[-1].time_s if lines else None
         return None if at is None else max(0.0, now - at)
-
-    def _unreadable(self) -> str:
-        assert self.info is not None
-        return f"serves, but its settings are {self.info.unreadable}" if self.info.unreadable else ""
-
-    def _error_standing(self, error: EngineError) -> tuple[str, str]:
-        if isinstance(error, StillStarting):
-            return "starting", f"starting: {error.what}"
-        if isinstance(error, Unauthorized):
-            again = "start spectui with --key env:NAME"
-            return "failed", f"{error.what} — {again if self.key is None else 'is the key right?'}"
-        if isinstance(error, NotReachable):
-            what = f"died: {self.died}" if self.died else f"not there: {error.what}"
-            return "gone", f"{what} — o chooses another server"
-        return "failed", f"{error.what}. {error.next}".rstrip(". ") + " — o chooses another server"
-
-    def _starting(self) -> str:
-        state = self.state
-        if state is None:
-            return self.busy or "starting"
-        if state.stuck:
-            return state.stuck
-        text = f"starting: {state.phase}"
-        if state.progress is not None:
-            text += f" {state.progress[0]} of {state.progress[1]}"
-        if state.left_s is not None:
-            text += f", about {int(state.left_s // 60)}:{int(state.left_s % 60):02d} left"
-        else:
-            text += f", {state.elapsed_s:.0f} s so far"
-        return text
-
-    def forget_death(self) -> None:
-        self.died = ""
-
-
-def record_at(url: str) -> ServerRecord | None:
-    """The server that spectui started and that listens there, where its process is still the recorded one."""
-    from spectui.hosts import servers
-
-    return next((r for r in servers.records() if r.url == url and alive(r)), None)
-
-
-def profile_behind(record: ServerRecord | None) -> Profile | None:
-    if record is None:
-        return None
-    try:
-        return serving.profile_of(record)
-    except ProfileError:
-        return None  # it has been edited into something unreadable; the server's own words take its place
-
-
-def tail_of(path: str, lines: int = LOG_LINES) -> tuple[str, ...]:
-    try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - 200 * lines))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return ()
-    return tuple(text.replace("\r", "\n").splitlines()[-lines:])
-
-
-def family_of(pid: int) -> tuple[int, ...]:
-    import psutil
-
-    try:
-        return (pid, *(child.pid for child in psutil.Process(pid).children(recursive=True)))
-    except psutil.Error:
-        return (pid,)

@@ -144,6 +144,18 @@ def stage_knobs(arm: LiveArm, knobs: Mapping[str, Any]) -> Staged | None:
     return stage(arm, serving.with_settings(here, here.speculative.algorithm, knobs))
 
 
+def asked_anew(arm: LiveArm, original: Profile) -> dict[str, Any]:
+    """The staged knobs for a server that was started by ``original``: what it was asked for, and what was changed; not
+    all that it reports, which would be asked for where it was left to the server before."""
+    assert arm.staged is not None
+    wanted, known = arm.staged.profile.speculative, base(arm).speculative
+    if wanted.algorithm != original.speculative.algorithm:
+        return dict(wanted.knobs)
+    changed = {key: value for key, value in wanted.knobs.items() if known.knobs.get(key) != value}
+    kept = {key: value for key, value in original.speculative.knobs.items() if key in wanted.knobs}
+    return {**kept, **changed}
+
+
 def start_seconds(arm: LiveArm) -> float | None:
     """What the last start of this server took on this node."""
     from spectui.hosts import timings

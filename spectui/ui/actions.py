@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spectui.session import SessionError, serving, staging
-from spectui.session.live import Choice
+from spectui.session.finding import Choice
 from spectui.ui.commands import BY_ID, for_screen, key_word
 from spectui.ui.screens.choose import ChooseScreen, Item
 from spectui.ui.screens.confirm import ConfirmScreen, TypeScreen
@@ -15,6 +15,8 @@ from spectui.ui.screens.form import Field, FormScreen, Said
 from spectui.ui.screens.help import HelpScreen
 
 if TYPE_CHECKING:
+    from spectui.core.profile import Profile
+    from spectui.session.adopting import Adoption
     from spectui.ui.app import SpectuiApp
     from spectui.ui.screens.home import HomeScreen
 
@@ -121,6 +123,10 @@ class Actions:
 
     def do_apply(self) -> None:
         staged = self.live.focused.staged
+        if self.live.must_adopt:
+            self.app.tell("looking at what a relaunch would take over …")
+            self.app.in_background("propose", self.live.propose, self._ask_for_url)
+            return
         if staged is not None and staged.plan.dangers and not staged.refused:
             lines = [staged.words, *staged.warned]
             keys = (("y", "yes", "apply all the same"),)
@@ -131,6 +137,18 @@ class Actions:
     def _apply_if(self, answer: str | None) -> None:
         if answer == "yes":
             self.app.in_background(f"apply {self.live.focus}", self.live.apply)
+
+    def _ask_for_url(self, proposed: tuple[Adoption, Profile]) -> None:
+        """A server that spectui did not start is ended only after its URL was typed, with all that means in sight."""
+        self.live.say("")
+        adoption = proposed[0]
+
+        def typed(text: str | None) -> None:
+            if text is not None:
+                self.app.in_background(f"apply {self.live.focus}", lambda: self.live.adopt(proposed, text))
+
+        title = f"spectui did not start this server. To end it and start it with these settings, type {adoption.url}"
+        self.app.push_screen(TypeScreen(title, adoption.lines, wanted=adoption.url), typed)
 
     def do_back(self) -> None:
         self.app.in_background(f"apply {self.live.focus}", self.live.back)

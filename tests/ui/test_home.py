@@ -16,16 +16,18 @@ from spectui.core.profile import Profile, ServerPart, SpeculativePart
 from spectui.engines.sglang.info import read_info
 from spectui.session import SessionError
 from spectui.session.arms import Target
+from spectui.session.finding import Choice
 from spectui.session.following import Following
-from spectui.session.live import Choice, Live
+from spectui.session.live import Live
 from spectui.session.running import RunHandle
-from spectui.ui.app import SpectuiApp, known_keys, sentence_of
+from spectui.ui.app import SpectuiApp, known_keys
 from spectui.ui.backlog import backlog
 from spectui.ui.commands import COMMANDS, bindings, for_screen
 from spectui.ui.screens.choose import ChooseScreen
 from spectui.ui.screens.confirm import ConfirmScreen
 from spectui.ui.screens.form import FieldInput, FormScreen
 from spectui.ui.screens.help import HelpScreen
+from spectui.ui.terminal import sentence_of
 from spectui.ui.widgets.log_tail import LogTail
 
 FOREIGN = (Path(__file__).parents[1] / "data" / "ui" / "foreign.log").read_text("utf-8").split("\n")

@@ -116,8 +116,29 @@ def test_a_server_that_spectui_did_not_start_is_not_relaunched() -> None:
     live = Live(gpus=False)
     live.arms["A"] = running_arm(profile(num_draft_tokens=8))
     live.stage_step(1)
-    with pytest.raises(SessionError, match="was not started by spectui, so it is not relaunched: y writes the command"):
+    with pytest.raises(SessionError, match="was not started by spectui, so it is not relaunched unasked: y writes"):
         live.apply()
+
+
+def test_a_found_server_keeps_its_own_words_but_for_what_was_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+
+    class Proposed:
+        profile = profile(num_draft_tokens=8)
+
+    def propose(_url: str, *, knobs: dict[str, object] | None = None, **_more: object) -> Proposed:
+        asked.append(dict(knobs or {}))
+        return Proposed()
+
+    monkeypatch.setattr("spectui.session.adopting.propose", propose)
+    live = Live(gpus=False)
+    live.arms["A"] = running_arm(profile(**{"num_draft_tokens": 8, "ngram.max_trie_depth": 18}))
+    assert not live.must_adopt
+    live.stage_step(1)
+    assert live.must_adopt
+    _, original = live.propose()
+    assert asked == [{}, {"num_draft_tokens": 12}]
+    assert original.speculative.knobs == {"num_draft_tokens": 8}
 
 
 def test_dropping_and_staging_what_runs() -> None:

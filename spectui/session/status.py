@@ -1,0 +1,81 @@
+"""The one sentence that is always there: what happens, and which keys are the next ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spectui.session.live_arm import LiveArm
+from spectui.session.view import Status
+
+if TYPE_CHECKING:
+    from spectui.session.live import Live
+
+_RUN_KEYS = ("run", "compare", "algorithm", "workload", "save", "choose_server", "check")
+
+
+def status_of(live: Live, verdict: str, tone: str, now: float) -> Status:
+    """The one sentence that is always there, and the keys that make sense now."""
+    arm = live.focused
+    staged = arm.staged
+    common = ("help", "quit")
+    if live.notice is not None:
+        first: tuple[str, ...] = ("apply", "drop") if staged is not None else ()
+        return Status(live.notice.text, live.notice.tone, (*first, *_RUN_KEYS, *common))
+    busy = next((a for a in live.arms.values() if a.busy), None)
+    if busy is not None:
+        return Status(
+            f"{busy.letter}: {busy.standing()[1] or busy.busy}", "warn", ("stop", "log", "focus_arm", *common)
+        )
+    in_trouble = next((a for a in live.arms.values() if not a.empty and a.standing()[0] in ("failed", "gone")), None)
+    if in_trouble is not None and (in_trouble is arm or staged is None) and not live.measuring.active:
+        letter = in_trouble.letter
+        keys = ("back", "log", "choose_server") if in_trouble.ready_before else ("log", "choose_server", "apply")
+        return Status(f"{letter}: {in_trouble.standing()[1]}", "bad", ("focus_arm", *keys, *common))
+    if staged is not None:
+        return Status(staged_words(arm, verdict), "warn" if staged.refused else "", _staged_keys(live))
+    if live.measuring.active:
+        assert live.measuring.run is not None
+        view = live.measuring.run.view(now)
+        doing = "stopping the run …" if live.measuring.stopping else f"{view.phase or 'the run begins'}"
+        return Status(f"{doing} ({view.task})", "", ("stop", "chart", "log", "focus_arm", "choose_server", *common))
+    if verdict:
+        return Status(verdict, tone, ("knob_up", "algorithm", "compare", "feed", "save", "workload", *common))
+    return Status(*_waiting(live), (*_RUN_KEYS, *common))
+
+
+def _staged_keys(live: Live) -> tuple[str, ...]:
+    keys = ("apply", "drop", "knob_up", "knob_down", "settings", "algorithm")
+    return (*keys, "stop") if live.measuring.active else (*keys, "run", "compare", "save", "help", "quit")
+
+
+def staged_words(arm: LiveArm, verdict: str) -> str:
+    staged = arm.staged
+    assert staged is not None
+    if staged.refused:
+        return f"Staged for {arm.letter}, and it would be refused: {staged.refused}"
+    if not arm.live:
+        return f"{arm.letter}: profile {arm.name} is not started; enter launches it"
+    cost = "takes effect at once, no relaunch"
+    if not staged.hot:
+        cost = f"relaunch takes about {staged.relaunch_s:.0f} s" if staged.relaunch_s else "needs a relaunch"
+    prediction = staged.prediction.text if staged.prediction is not None else ""
+    warned = f"; {staged.warned[0]}" if staged.warned else ""
+    parts = [part for part in (prediction, cost) if part]
+    return f"Staged for {arm.letter}: {staged.words} — {'; '.join(parts)}{warned}"
+
+
+def _waiting(live: Live) -> tuple[str, str]:
+    if live.opening:
+        return live.opening, ""
+    arm = live.focused
+    other = live.other(arm)
+    if arm.empty and other.empty:
+        return "no server yet: o chooses a server, a profile to launch, or a stored run", ""
+    state, _ = arm.standing()
+    if state in ("starting", "connecting"):
+        return f"{arm.letter}: {arm.standing()[1]}", ""
+    if arm.ready and other.ready:
+        return "both ready: c compares them, r measures the arm in focus, ] changes its knob", ""
+    if arm.ready:
+        return f"{arm.letter} is ready: r measures it, ] changes its knob, o chooses a server for {other.letter}", ""
+    return f"{arm.letter}: {arm.standing()[1] or state}", ""
