@@ -8,8 +8,10 @@ from spectui.checks._probe import Finding, Probe, not_checked
 from spectui.checks._subject import Subject
 
 _ERROR = re.compile(
-    r"Traceback \(most recent call last\)|\bERROR\b|hit an exception|CUDA error|out of memory|watchdog|Xid", re.I
+    r"Traceback \(most recent call last\)|\bERROR\b|hit an exception|CUDA error|[Oo]ut of memory|OutOfMemoryError|"
+    r"\bwatchdog\b.{0,40}timeout|\bXid\b"
 )
+"""Case matters: models that are left out are told as "Ignore import error", and warnings say what "will error"."""
 _STAMP = re.compile(r"\[\d{4}-\d\d-\d\d ")
 _HARMLESS = re.compile(r"log_level_?=.?.?error|error_rate|\bno error|--log-level", re.I)
 

@@ -25,3 +25,17 @@ def test_an_exception_of_the_scheduler_after_a_route_still_counts() -> None:
     kept, routes = without_route_errors((*ROUTE, scheduler, "AssertionError: x"))
     assert routes == 1
     assert errors_in(kept) == [scheduler]
+
+
+def test_words_of_a_healthy_start_are_no_errors() -> None:
+    assert (
+        errors_in(
+            (
+                "[2026-11-30 04:56:49] Ignore import error when loading sglang.srt.models.kimi_vl: No module named 'x'",
+                "semantic.py:1670: UserWarning: tl.where with a non-boolean condition is deprecated and will error out",
+                "[2026-11-30 04:56:49] server_args=ServerArgs(log_level='error')",
+            )
+        )
+        == []
+    )
+    assert errors_in(("[2026-11-30 04:56:49] Scheduler watchdog timeout (self.watchdog_timeout=300)",))
