@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectui.core.evidence import Evidence, is_stateful
-from spectui.core.trend import MIN_VALUES, Curve, rise, steady, warm_up
+from spectui.core.trend import MIN_VALUES, Curve, rise, warm_up
 
 FED_TOKENS = 2_000
 """Where no steady state has been recorded, the least that a store must have seen: about a dozen answers of ordinary
@@ -137,7 +137,7 @@ def _starved(evidence: Evidence) -> ProposerState | None:
 def _rising(evidence: Evidence) -> ProposerState | None:
     found = _measured_rise(evidence)
     if not found.shown:
-        return _fed_too_little(evidence)
+        return None  # what was measured decides; a rise that only feeding showed is told beside it
     curve = warm_up_curve(evidence)
     said = f"accept length still rose by {100 * found.share:.0f} % over the {found.values} measured requests"
     if curve is None:
@@ -152,17 +152,6 @@ def _rising(evidence: Evidence) -> ProposerState | None:
         curve.half_life,
         (f"feed about {max(1, missing):,} more tokens before measuring",),
     )
-
-
-def _fed_too_little(evidence: Evidence) -> ProposerState | None:
-    """Feeding stopped in the middle of a rise: only measured requests that are shown to be steady speak for it."""
-    at = evidence.measured_from
-    if not evidence.fed_rising or steady(evidence.positions[at:], evidence.lengths[at:], evidence.steps[at:]):
-        return None
-    curve = warm_up_curve(evidence)
-    said = f"accept length still rose when feeding ended after {evidence.tokens_before:,} tokens"
-    need = "feed longer, until accept length is steady: a workload with more feeding prompts"
-    return ProposerState("warming", said, curve.half_life if curve else None, (need,))
 
 
 def _fed(evidence: Evidence) -> ProposerState:
@@ -186,6 +175,8 @@ def _fed(evidence: Evidence) -> ProposerState:
         source = f"an external corpus{size}"
         if evidence.tokens_before:
             source += f" and {evidence.tokens_before:,} tokens of other answers"
+    if evidence.fed_rising:
+        steadiness += ", though it still rose when feeding ended: more feeding may show a little more"
     return ProposerState("fed", f"fed by {source}; {steadiness}", half)
 
 
