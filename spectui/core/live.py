@@ -38,6 +38,8 @@ class LiveArm:
     tokens_since_flush: int = 0
     flushed_at: float | None = None
     last_t: float | None = None
+    measuring_since: float | None = None
+    """When the measuring of the present pass began, feeding and flushing done."""
 
     @property
     def accept_length(self) -> float | None:
@@ -110,9 +112,12 @@ class LiveFold:
         arm.block = int(row.get("block") or 0)
         if new_pass:
             arm.tokens = arm.steps = arm.step_tokens = arm.measured = arm.done = arm.failed = 0
+            arm.measuring_since = None
         if row.get("state") == "begin":
             arm.phase = str(row["phase"])
             arm.last_t = t
+            if arm.phase == "measure" and arm.measuring_since is None:
+                arm.measuring_since = t
         else:
             if row.get("phase") == "flush" and (row.get("detail") or {}).get("flushed"):
                 arm.flushes.append(t)

@@ -23,6 +23,8 @@ class Target:
     url: str | None = None
     profile: Path | None = None
     run: Path | None = None
+    run_arm: str | None = None
+    """Which arm of a stored run of two."""
     server: str | None = None
     """Name of the managed server behind ``url``."""
 
@@ -44,6 +46,9 @@ def resolve(text: str) -> Target:
     run = _run_folder(text)
     if run is not None:
         return Target(text, run=run)
+    name, colon, letter = text.rpartition(":")
+    if colon and letter and (run := _run_folder(name)) is not None:
+        return Target(text, run=run, run_arm=letter)
     from spectui.hosts import servers
 
     for record in servers.records():

@@ -236,16 +236,5 @@ def live_target(target: Target) -> bool:
 
 def split_run(text: str) -> tuple[Target, str | None]:
     """``RUN:B`` names one arm of a run of two; anything else is one name."""
-    try:
-        return arms.resolve(text), None
-    except SessionError:
-        name, colon, arm = text.rpartition(":")
-        if not colon or not name or not arm:
-            raise
-        try:
-            target = arms.resolve(name)
-        except SessionError:
-            target = None
-        if target is None or target.run is None:
-            raise
-        return target, arm
+    target = arms.resolve(text)
+    return target, target.run_arm

@@ -6,6 +6,7 @@ once. Values are replaced as a whole, never changed in place, so that the screen
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable, l
 from spectui.hosts.records import ServerRecord, alive
 from spectui.hosts.serving import NOT_SERVING, READY, SUSPECT, Poll, probe_due, states
 from spectui.hosts.watch import ServerState, ServerWatch
-from spectui.session import SessionError
+from spectui.session import SessionError, stored_curve
 from spectui.session.arms import Target, resolve_key
 from spectui.session.behind import family_of, profile_behind, record_at, tail_of
 from spectui.session.comparing import ArmSource
@@ -59,6 +60,8 @@ class LiveArm:
     profile: Profile | None = None
     """What the running server was started from: the ground of the next relaunch."""
     stored: ArmSource | None = None
+    stored_at: float | None = None
+    """From when on a stored run's curve is drawn where no live one sets the clock: it ended when it was chosen."""
     staged: Staged | None = None
     busy: str = ""
     """What is being done to it; while set, nothing else may be begun."""
@@ -134,7 +137,7 @@ class LiveArm:
         if target is not None and target.run is not None:
             from spectui.session import comparing
 
-            stored = comparing.source_of(target.run)
+            stored = comparing.source_of(target.run, target.run_arm)
         if target is not None and target.profile is not None:
             from spectui.store import profiles
 
@@ -157,6 +160,7 @@ class LiveArm:
         self.target, self.url = target, target.url if target is not None else None
         self.key, self.admin_key = key, admin_key
         self.profile, self.stored, self.record = profile, stored, record
+        self.stored_at = None if stored is None else stored_curve.begin_if_ended(stored.folder, stored.arm, time.time())
 
     def take(self, record: ServerRecord, profile: Profile) -> None:
         """The server of this arm was started anew."""

@@ -6,10 +6,12 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING
 
+from spectui import algorithms
 from spectui.core.evidence import is_stateful
 from spectui.core.metric import significant
 from spectui.hosts.gpu_facts import busy_hint, gpus_of
-from spectui.session import SessionError, staging, table
+from spectui.session import SessionError, staging, stored_curve, table
+from spectui.session.following import Following
 from spectui.session.live_arm import LiveArm
 from spectui.session.status import status_of
 from spectui.session.view import ArmView, SettingView, Snapshot, StoreView
@@ -27,6 +29,12 @@ def snapshot(live: Live, now: float) -> Snapshot:
     curves = {letter: found for letter in live.arms if (found := measuring.with_arm(letter)) is not None}
     tok_s = {letter: found.points(letter, "tok_s", now) for letter, found in curves.items()}
     accept = {letter: found.points(letter, "accept", now) for letter, found in curves.items()}
+    begun = next((since for a, one in curves.items() if (since := measuring_since(one, a)) is not None), None)
+    for letter, arm in live.arms.items():
+        if arm.stored is not None:
+            place = arm.stored.folder, arm.stored.arm
+            tok_s[letter] = stored_curve.points(*place, "tok_s", now, begun or arm.stored_at)
+            accept[letter] = stored_curve.points(*place, "accept", now, begun or arm.stored_at)
     active = view is not None and view.active
     break_even = {}
     if figures.comparison is not None:
@@ -67,6 +75,11 @@ def snapshot(live: Live, now: float) -> Snapshot:
 @cache
 def _host() -> str:
     return os.uname().nodename
+
+
+def measuring_since(run: Following, letter: str) -> float | None:
+    found = run.arm(letter)
+    return found.measuring_since if found is not None else None
 
 
 def node_of(live: Live) -> str:
@@ -163,11 +176,11 @@ def address_of(arm: LiveArm) -> str:
 
 def settings_of(arm: LiveArm) -> tuple[SettingView, ...]:
     if arm.stored is not None:
-        in_force = arm.stored.head().get("settings_in_force") or {}
-        shown = [(k, v) for k, v in in_force.items() if not isinstance(v, (dict, list)) and "path" not in k]
-        return tuple(
-            SettingView(k, k.rpartition(".")[2].replace("_", " "), staging.value_words(v)) for k, v in shown[:5]
-        )
+        head = arm.stored.head()
+        in_force = head.get("settings_in_force") or {}
+        was = algorithms.resolve(str(head.get("algorithm") or "none"), in_force, {}, str(head.get("version") or ""))
+        rows = staging.shown_settings(was, was.algorithm)
+        return joined_ranges([SettingView(r.key, r.title, staging.value_words(r.in_force)) for r in rows])
     try:
         plan = staging.plan_now(arm)
     except SessionError:
