@@ -74,7 +74,8 @@ def main() -> None:
         cpu = cpu_seconds() - cpu
         seconds = seconds or took
         print(
-            f"{name:>13}: {took:6.2f} s, {cpu:6.2f} s of CPU, peak {peak_mib():4.0f} MiB, {sum(f.verify_steps for f in found)} steps"
+            f"{name:>13}: {took:6.2f} s, {cpu:6.2f} s of CPU, peak {peak_mib():4.0f} MiB, "
+            f"{sum(f.verify_steps for f in found)} steps"
         )
     if args.plain:
         began = time.perf_counter()
