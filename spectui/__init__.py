@@ -1,4 +1,5 @@
 """spectui: tune speculative decoding on SGLang servers from a terminal."""
+
 from __future__ import annotations
 
 __version__ = "0.1.0"
