@@ -84,7 +84,9 @@ def listening() -> dict[int, Holder]:
     except (psutil.Error, OSError):
         return found
     for c in connections:
-        if c.status == psutil.CONN_LISTEN and (c.laddr.port not in found or c.pid is not None):
+        if c.status != psutil.CONN_LISTEN or not c.laddr:
+            continue
+        if c.laddr.port not in found or c.pid is not None:
             found[c.laddr.port] = Holder(c.laddr.port, c.pid, _describe(c.pid))
     return found
 
