@@ -343,10 +343,12 @@ def open_app(
 def read_config() -> dict[str, Any]:
     """The program's own settings; a file that cannot be read counts as empty, and is told of by ``doctor``."""
     from spectui.store import locations
-    from spectui.store.toml_file import tomllib
 
     try:
-        return dict(tomllib.loads(locations.config_file().read_text("utf-8")))
+        text = locations.config_file().read_text("utf-8")
+        from spectui.store.toml_file import tomllib  # only where there is something to read: it costs the first frame
+
+        return dict(tomllib.loads(text))
     except (OSError, ValueError):
         return {}
 

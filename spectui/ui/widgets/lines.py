@@ -8,12 +8,12 @@ far left, or in a widget of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
 
 from rich.cells import get_character_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual.color import Color
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
@@ -24,12 +24,39 @@ from spectui.core.safe import to_ascii
 Cell = tuple[str, str]
 """(signs, tag) of one cell; no signs for the second half of a wide one."""
 
-TAGS = (
-    "dim", "strong", "a", "b", "c", "d", "good", "warn", "bad", "ref", "axis", "mark",
-    "run1", "run2", "run3", "run4", "run5",
-)  # fmt: skip
-"""Styles that a run can ask for, beside the plain one: ``a`` to ``d`` are the arms, ``run1`` to ``run5`` the lengths
-of accepted runs."""
+LOOKS: dict[str, tuple[str, str, str]] = {
+    "dim": ("", "", "dim"),
+    "strong": ("", "", "bold"),
+    "a": ("primary", "cyan", ""),
+    "b": ("secondary", "yellow", ""),
+    "c": ("accent", "magenta", ""),
+    "d": ("success", "green", ""),
+    "good": ("success", "green", ""),
+    "warn": ("warning", "yellow", ""),
+    "bad": ("error", "red", "bold"),
+    "ref": ("", "", "dim"),
+    "axis": ("", "", "dim"),
+    "mark": ("accent", "magenta", ""),
+    "run1": ("", "", "dim"),
+    "run2": ("foreground", "default", ""),
+    "run3": ("primary", "cyan", ""),
+    "run4": ("secondary", "yellow", ""),
+    "run5": ("secondary", "yellow", "bold underline"),
+}
+"""Tag -> (colour of the theme, colour of an ANSI terminal, further style). ``a`` to ``d`` are the arms, ``run1`` to
+``run5`` the lengths of accepted runs. Not component classes of the style sheet: those would be worked out for each tag
+of each widget before the first frame, a tenth of the time that it takes."""
+TAGS = tuple(LOOKS)
+
+
+def tag_style(tag: str, variables: Mapping[str, str], *, ansi: bool) -> Style:
+    """What a tag adds to the style of the widget that it stands in."""
+    name, ansi_name, more = LOOKS[tag]
+    look = Style.parse(more) if more else Style.null()
+    if not name:
+        return look
+    colour = ansi_name if ansi else Color.parse(variables[name]).hex6
+    return look + Style(color=colour)
 
 
 class Lines(Widget):
@@ -39,43 +66,10 @@ class Lines(Widget):
     outside ASCII is replaced by one inside, cell for cell.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"lines--{tag}" for tag in TAGS}
-
     DEFAULT_CSS = """
     Lines {
         height: auto;
         max-height: 100%;
-        & .lines--dim { text-style: dim; }
-        & .lines--strong { text-style: bold; }
-        & .lines--a { color: $primary; }
-        & .lines--b { color: $secondary; }
-        & .lines--c { color: $accent; }
-        & .lines--d { color: $success; }
-        & .lines--good { color: $success; }
-        & .lines--warn { color: $warning; }
-        & .lines--bad { color: $error; text-style: bold; }
-        & .lines--ref { text-style: dim; }
-        & .lines--axis { text-style: dim; }
-        & .lines--mark { color: $accent; }
-        & .lines--run1 { text-style: dim; }
-        & .lines--run2 { color: $foreground; }
-        & .lines--run3 { color: $primary; }
-        & .lines--run4 { color: $secondary; }
-        & .lines--run5 { color: $secondary; text-style: bold; }
-        &:ansi {
-            & .lines--a { color: ansi_cyan; }
-            & .lines--b { color: ansi_yellow; }
-            & .lines--c { color: ansi_magenta; }
-            & .lines--d { color: ansi_green; }
-            & .lines--good { color: ansi_green; }
-            & .lines--warn { color: ansi_yellow; }
-            & .lines--bad { color: ansi_red; text-style: bold; }
-            & .lines--mark { color: ansi_magenta; }
-            & .lines--run2 { color: ansi_default; }
-            & .lines--run3 { color: ansi_cyan; }
-            & .lines--run4 { color: ansi_yellow; }
-            & .lines--run5 { color: ansi_yellow; text-style: bold; }
-        }
     }
     """
 
@@ -182,8 +176,9 @@ class Lines(Widget):
     def _style(self, tag: str) -> Style:
         style = self._tag_styles.get(tag)
         if style is None:
-            known = tag if tag in TAGS else ""
-            style = self.get_component_rich_style(f"lines--{known}") if known else self.rich_style
+            style = self.rich_style
+            if tag in LOOKS:
+                style += tag_style(tag, self.app.theme_variables, ansi=self.app.native_ansi_color)
             self._tag_styles[tag] = style
         return style
 
