@@ -70,7 +70,6 @@ class Live:
         """What is being looked for at the start; empty once that is over."""
         self.gpu_panel = GpuPanel((), "starting")
         self.gpu_history: dict[str, deque[float | None]] = {}
-        self.checked: Any = None
         """The last check's result, where there was one."""
         self._closing = threading.Event()
         self.changing = Changing(self._closing.is_set, clock)
@@ -378,19 +377,6 @@ class Live:
             return f"stopping the start of {busy.letter}"
         self.measuring.stop()
         return "the run was stopped; what was measured is kept"
-
-    def check(self) -> Any:
-        """The check after a restart, of the arm in focus."""
-        import importlib
-
-        try:
-            checking = importlib.import_module("spectui.session.checking")
-        except ModuleNotFoundError:
-            raise SessionError("the check is not there yet: spectui check URL") from None
-        if self.focused.url is None:
-            raise SessionError(f"{self.focused.letter} is no running server")
-        self.checked = checking.check_arm(self, self.focused)
-        return self.checked
 
     # -- keeping
 

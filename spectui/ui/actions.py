@@ -242,11 +242,12 @@ class Actions:
         self.app.push_screen(FormScreen("What to measure with", fields, check=check, accept="take it"), ended)
 
     def do_check(self) -> None:
-        def done(_result: Any) -> None:
-            self.app.open_screen("check")
-
-        self.app.tell(f"checking {self.live.focus} …")
-        self.app.in_background("check", self.live.check, done)
+        """Opens the check of the arm in focus, which begins at once."""
+        target = self.live.focused.target
+        if target is None or self.live.focused.url is None:
+            self.app.tell(f"{self.live.focus} is no running server: o chooses one", "warn")
+            return
+        self.app.open_screen("check", target=target.server or target.url or target.name)
 
     # -- keep
 

@@ -245,13 +245,13 @@ class SpectuiApp(App[None]):
         screen = next((s for s in reversed(self.screen_stack) if not s.is_modal), None)
         return "home" if isinstance(screen, HomeScreen) else str(getattr(screen, "NAME", ""))
 
-    def open_screen(self, name: str) -> None:
-        """A screen of its own module, imported when it is first asked for."""
+    def open_screen(self, name: str, **more: Any) -> None:
+        """A screen of its own module, imported when it is first asked for; ``more`` goes to its class."""
         if name == "home":
             while len(self.screen_stack) > 1:
                 self.pop_screen()
             return
-        screen = load_screen(name, self.live)
+        screen = load_screen(name, self.live, **more)
         if screen is None:
             self.tell(f"the screen {name} is not there yet", "warn")
             return
@@ -276,7 +276,7 @@ def nothing_yet(now: float) -> Snapshot:
     return Snapshot(now, os.uname().nodename, arms, "A", None, status=Status("starting …", keys=("quit",)))
 
 
-def load_screen(name: str, live: Live) -> Screen[Any] | None:
+def load_screen(name: str, live: Live, **more: Any) -> Screen[Any] | None:
     """``spectui.ui.screens.NAME.NameScreen(live)``; None where there is no such module."""
     module_name = f"spectui.ui.screens.{name}"
     try:
@@ -285,7 +285,7 @@ def load_screen(name: str, live: Live) -> Screen[Any] | None:
         if error.name != module_name:
             raise
         return None
-    screen: Screen[Any] = getattr(module, f"{name.capitalize()}Screen")(live)
+    screen: Screen[Any] = getattr(module, f"{name.capitalize()}Screen")(live, **more)
     return screen
 
 
