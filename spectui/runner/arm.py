@@ -155,6 +155,12 @@ class Arm:
         return self.routes[prompt.messages is not None]
 
     @property
+    def draft_tokens(self) -> object:
+        """The most tokens that a verify step can give; None where nothing is drafted or it is not told."""
+        settings = self.info.settings
+        return None if settings.get("adaptive") else settings.get("num_draft_tokens")
+
+    @property
     def takes_seed(self) -> bool:
         """A sampling seed reaches the sampler on the routes that measure."""
         return all(self.route_of(prompt).seed for prompt in self._run.measuring)
@@ -266,15 +272,22 @@ def foreign_traffic(before: dict[str, float], after: dict[str, float], ours: Sen
     return ""
 
 
-def joined_steps(records: Sequence[RequestRecord], before: dict[str, Any], after: dict[str, Any]) -> str:
+def joined_steps(
+    records: Sequence[RequestRecord], before: dict[str, Any], after: dict[str, Any], draft_tokens: object = None
+) -> str:
     """What says that events held several verify steps each; empty when nothing does.
 
-    By request where the route tells its steps; else by the server's counter of verify steps over these requests, where
-    it counts no more than their tokens. ``before`` and ``after`` are fields of metrics rows.
+    By request where the route tells its steps; else by events larger than a step of ``draft_tokens`` can be, and by
+    the server's counter of verify steps over these requests, where it counts no more than their tokens. ``before``
+    and ``after`` are fields of metrics rows.
     """
     marked = sum("route_joined_steps" in record.marks for record in records)
     if marked:
         return f"{marked} of {len(records)} streams held several verify steps in one event"
+    if isinstance(draft_tokens, int) and draft_tokens > 1:
+        large = sum(any(n > draft_tokens for n in record.increments[1:]) for record in records)
+        if large:
+            return f"{large} of {len(records)} streams held more tokens in one event than a verify step can give"
     if "counters" not in before or "counters" not in after:
         return ""
     if any(r.verify_steps is not None or not (r.ok and r.increments) for r in records):

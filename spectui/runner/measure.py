@@ -196,7 +196,7 @@ class Measurement:
         after = self._counters_after(arm, before, sent)
         self._journal.row("metrics", arm=arm.name, at="after", **after)
         self._traffic(arm, before, after, sent)
-        joined = joined_steps([outcome.record for outcome in outcomes], before, after)
+        joined = joined_steps([outcome.record for outcome in outcomes], before, after, arm.draft_tokens)
         if joined:
             self.mark(arm.name, "route_joined_steps", joined)
         self._journal.row(
