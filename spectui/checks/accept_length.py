@@ -26,6 +26,8 @@ def run(subject: Subject) -> Finding:
     if found.top is not None:
         if result.shifted < 0:
             return Finding(False, value, expected, f"below what an empty store gives: {how}", _LOWER)
+        if new.low > found.top.high:
+            return Finding(True, value, expected, "above what a warm store gave: this one has seen more such text")
         return Finding(True, value, expected, "the store holds text of others; within cold and warm")
     falling = _falling(subject, new.value)
     if falling:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import io
 import json
 import os
 import signal
@@ -11,7 +13,8 @@ import sys
 from collections.abc import Sequence
 
 from spectui import __version__
-from spectui.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, Failure, explain
+from spectui.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, Failure, Misused, explain
+from spectui.core.safe import safe_text
 
 COMMANDS: dict[str, str] = {
     "demo": "two simulated servers and the screen; --headless compares them",
@@ -41,8 +44,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what to do next, where argparse would only print the usage."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        sys.stderr.write(f"{self.prog}: {message}\nTry: {self.prog} --help\n")
-        raise SystemExit(EXIT_USAGE)
+        raise Misused(self.prog, message)
 
 
 def _screen_parser() -> argparse.ArgumentParser:
@@ -81,22 +83,41 @@ def add_screen_options(parser: argparse.ArgumentParser) -> None:
 
 def run_command_line(argv: Sequence[str]) -> int:
     """Runs one command. Returns the exit code: 0, 1 failed, 2 usage, 3 not reachable, 130 interrupted."""
-    wants_json = "--json" in argv
+    wants_json = "--json" in argv and argv[0] != "sim"
+    _fit_any_encoding()
     try:
         return _dispatch(list(argv))
     except KeyboardInterrupt:
-        sys.stderr.write("spectui: interrupted\n")
-        return EXIT_INTERRUPTED
+        return _fail(Failure("interrupted", EXIT_INTERRUPTED), as_json=wants_json and "--watch" not in argv)
     except BrokenPipeError:
-        # The reader of our output has gone; Python would complain again when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _drop_output()
         return 128 + signal.SIGPIPE
     except Exception as error:
-        failure = error if isinstance(error, Failure) else explain(error)
-        sys.stderr.write(f"spectui: {failure}\n")
-        if wants_json:
-            print(json.dumps({"error": str(failure), "exit_code": failure.code}))
-        return failure.code
+        return _fail(error if isinstance(error, Failure) else explain(error), as_json=wants_json)
+
+
+def _fit_any_encoding() -> None:
+    """A character that the terminal's encoding lacks becomes a question mark: it must not cost the whole output."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _fail(failure: Failure, *, as_json: bool) -> int:
+    """Tells a failure to the person, and to the program that asked for JSON. Its text may come from a server."""
+    for line in str(failure if isinstance(failure, Misused) else f"spectui: {failure}").splitlines():
+        sys.stderr.write(f"{safe_text(line, 4000)}\n")
+    if as_json:
+        try:
+            print(json.dumps({"error": failure.args[0], "exit_code": failure.code}), flush=True)
+        except OSError:  # nobody reads it, or its disk is full
+            _drop_output()
+    return failure.code
+
+
+def _drop_output() -> None:
+    """What is still to be written has no reader: Python would complain again when it closes standard output."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _dispatch(argv: list[str]) -> int:

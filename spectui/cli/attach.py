@@ -38,7 +38,10 @@ def run(args: argparse.Namespace) -> int:
     chosen = live[0] if args.run is None else _chosen(args.run, live)
     if args.stop:
         running.stop(chosen)
-        print(f"{chosen.folder.name} ended; what it measured is kept in {chosen.folder}")
+        if args.json:
+            print(json.dumps({"run": chosen.folder.name, "folder": str(chosen.folder), "stopped": True}))
+        else:
+            print(f"{chosen.folder.name} ended; what it measured is kept in {chosen.folder}")
         return 0
     return _follow(chosen, as_json=args.json)
 

@@ -100,7 +100,8 @@ def print_checked(checked: Checked, *, short: bool = False) -> None:
             head = f"{_SIGNS[finding.ok]:<9} {probe.title}"
             print(safe_text(head, 200))
             if finding.value:
-                expected = f"   (expected: {finding.expected})" if finding.expected and finding.ok is not True else ""
+                told = finding.expected and not (finding.ok and finding.expected == finding.value)
+                expected = f"   (expected: {finding.expected})" if told else ""
                 print(safe_text(f"          {finding.value}{expected}", 600))
             if finding.ok is not True and finding.detail:
                 print(safe_text(f"          {finding.detail}", 900))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spectui.cli import options, progress, shown, tables
-from spectui.cli.failure import EXIT_FAILED, EXIT_USAGE, Failure
+from spectui.cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Failure
 from spectui.core.rows import Row
 from spectui.core.spec import ArmSpec
 
@@ -142,7 +143,8 @@ def _two_servers(
     before, fits = fitting.before(spec, infos)
     if not args.json:
         tables.print_fit(before, fits, whole=args.explain)
-    handle, result = comparing.compare_live(a, b, asked, line.row, spec=spec, watch=watch)
+    with _kept(spec.run_id):
+        handle, result = comparing.compare_live(a, b, asked, line.row, spec=spec, watch=watch)
     _complete(result, running.exit_code(handle, result))
     one, other = (ArmSource(result, name, handle.folder) for name in ("A", "B"))
     looks = watch.finish(result) if watch is not None else None
@@ -166,11 +168,26 @@ def _against_stored(
     before, fits = fitting.before(like, infos)
     if not args.json:
         tables.print_fit(before, fits, whole=args.explain)
-    handle = running.start(like)
-    result = running.wait(handle, line.row)
+    with _kept(like.run_id):
+        handle = running.start(like)
+        result = running.wait(handle, line.row)
     _complete(result, running.exit_code(handle, result))
     sources[sources.index(None)] = ArmSource(result, spec.name, handle.folder)
     return [fit.as_json() for fit in fits]
+
+
+@contextlib.contextmanager
+def _kept(run_id: str) -> Iterator[None]:
+    """Ctrl-C while measuring: says where it is kept what was measured until then."""
+    from spectui.store import locations
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (locations.runs_dir() / run_id / "journal.jsonl").is_file():
+            raise
+        kept = f"interrupted; what was measured is kept: spectui runs show {run_id}"
+        raise Failure(kept, EXIT_INTERRUPTED) from None
 
 
 def _complete(result: Any, code: int) -> None:

@@ -257,7 +257,11 @@ def login() -> Row:
 def folders() -> Row:
     from spectui.store import locations
 
-    places = (locations.config_dir(), locations.data_dir(), locations.state_dir())
+    try:
+        places = (locations.config_dir(), locations.data_dir(), locations.state_dir())
+    except OSError as error:
+        said = f"cannot be made: {error.strerror}"
+        return Row("folders", False, str(error.filename), said, "Set SPECTUI_HOME to a folder of yours")
     shut = [str(place) for place in places if not os.access(place, os.W_OK)]
     value = ", ".join(map(str, places))
     if shut:

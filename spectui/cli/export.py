@@ -6,6 +6,7 @@ Keys never leave: they become variables or are left out.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,11 +38,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     text = _text(args)
     if args.output is None:
+        if args.format != "markdown":  # a report may lose a sign, a command or a figure may not
+            _refuse_lost_signs(text, sys.stdout.encoding or "utf-8")
         sys.stdout.write(text)
         return 0
     _write(args.output, text, replace=args.replace or args.format == "prometheus")
     sys.stderr.write(f"written: {args.output.absolute()}\n")
     return 0
+
+
+def _refuse_lost_signs(text: str, encoding: str) -> None:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError as error:
+        lost = text[error.start]
+        raise Failure(f"{lost!a} cannot be written in {encoding}: --output FILE writes UTF-8", EXIT_USAGE) from None
 
 
 def _text(args: argparse.Namespace) -> str:
@@ -64,6 +75,13 @@ def _text(args: argparse.Namespace) -> str:
         if args.format == "markdown":
             return report.run_markdown(result, folder.name, runs.read_marks(folder))
         return report.run_csv(result, folder.name) if args.format == "csv" else report.run_as_json(result, folder.name)
+    if args.format in LAUNCH and not _is_profile(args.source):
+        with contextlib.suppress(runs.HistoryError):
+            raise Failure(
+                f"{runs.find(args.source).name} is a run, and --format {args.format} takes a profile. Make one of it: "
+                f"spectui profiles save NAME --from {args.source}; or export the run as markdown, csv or json",
+                EXIT_USAGE,
+            )
     profile = profiles.load(args.source)
     if args.format in LAUNCH:
         return launch_text(profile, args.format, args.sglang_version)
@@ -73,6 +91,12 @@ def _text(args: argparse.Namespace) -> str:
         "json": profile_report.profile_json,
     }
     return making[args.format](profile)
+
+
+def _is_profile(source: str) -> bool:
+    from spectui.store import profiles
+
+    return Path(source).is_file() or profiles.find(source) is not None
 
 
 def launch_text(profile: Profile, form: str, version: str | None = None) -> str:
@@ -104,7 +128,6 @@ def _prometheus(source: str | None) -> str:
 
 def _write(path: Path, text: str, *, replace: bool) -> None:
     """Whole or not at all: a collector may read it at any moment."""
-    import contextlib
     import os
     import tempfile
 

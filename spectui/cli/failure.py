@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 
@@ -27,12 +28,29 @@ _CODES = {
 """By class name, so that a failing command imports nothing more than it already has."""
 
 
+_NEXT = {
+    errno.ENOSPC: ". Make room (spectui runs prune --keep 100), or set SPECTUI_HOME to a folder on another disk",
+    errno.EDQUOT: ". Make room (spectui runs prune --keep 100), or set SPECTUI_HOME to a folder on another disk",
+}
+
+
 class Failure(Exception):
     """What is wrong, where, and what to do next; ``code`` is the exit code."""
 
     def __init__(self, message: str, code: int = EXIT_FAILED) -> None:
         super().__init__(message)
         self.code = code
+
+
+class Misused(Failure):
+    """A command line that its parser refuses; ``str()`` also says which command it was and where its help is."""
+
+    def __init__(self, prog: str, message: str) -> None:
+        super().__init__(message, EXIT_USAGE)
+        self.prog = prog
+
+    def __str__(self) -> str:
+        return f"{self.prog}: {self.args[0]}\nTry: {self.prog} --help"
 
 
 def explain(error: BaseException) -> Failure:
@@ -45,7 +63,7 @@ def explain(error: BaseException) -> Failure:
             return Failure(str(error), _CODES[kind.__name__])
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return Failure(f"{where}{error.strerror}")
+        return Failure(f"{where}{error.strerror}{_NEXT.get(error.errno or 0, '')}")
     path = _write_report(error)
     place = f" The details are in {path}." if path else ""
     return Failure(f"something went wrong inside spectui ({type(error).__name__}).{place}")

@@ -135,7 +135,7 @@ def _lasting() -> None:
 def _follow(args: argparse.Namespace, record: ServerRecord) -> int:
     from spectui.session import serving
 
-    state = None
+    state, left = None, False
     if not args.no_wait:
         with _Progress(record.name) as told:
             try:
@@ -146,7 +146,7 @@ def _follow(args: argparse.Namespace, record: ServerRecord) -> int:
                     f"{record.name} goes on starting (pid {record.pid}, log {record.log_path}). "
                     f"See it: spectui servers. Stop it: spectui stop {shlex.quote(record.name)}"
                 )
-                return EXIT_INTERRUPTED
+                left = True
     said = {
         "name": record.name,
         "url": record.url,
@@ -157,9 +157,9 @@ def _follow(args: argparse.Namespace, record: ServerRecord) -> int:
     }
     if args.json:
         print(json.dumps(said))
-    else:
+    elif not left:
         print(f"{record.name} {'ready' if said['ready'] else 'starting'} at {record.url}, log {record.log_path}")
-    return 0
+    return EXIT_INTERRUPTED if left else 0
 
 
 class _Progress:

@@ -5,28 +5,38 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from spectui.cli import options
+from spectui.cli import options, shown, tables
+from spectui.cli.failure import EXIT_USAGE, Failure
+
+if TYPE_CHECKING:
+    from spectui.predict.replay import SettingReplay, Source
 
 EXAMPLES = """examples:
   spectui replay ids.json --draft-tokens 4,8,16
   spectui replay 20261130-101500-json-1a2b --draft-tokens 8 --max-trie-depth 12,18 --json
 
 SOURCE is a stored run that kept its ids, or a JSON file: workload -> list of {"prompt_ids": […], "output_ids": […]}
-in the order of the requests; the store is empty before each workload.
+in the order of the requests; the store is empty before each workload. The passes of a run are told apart.
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="a stored run (name or folder) or a JSON file of ids")
-    parser.add_argument("--draft-tokens", type=options.numbers, default=(8,), metavar="N[,N…]")
-    parser.add_argument("--max-trie-depth", type=options.numbers, default=(18,), metavar="N[,N…]")
-    parser.add_argument("--min-bfs-breadth", type=options.numbers, default=(1,), metavar="N[,N…]")
-    parser.add_argument("--max-bfs-breadth", type=options.numbers, default=(10,), metavar="N[,N…]")
+    parser.add_argument("--draft-tokens", type=options.numbers, default=(8,), metavar="N[,N…]", help="(8)")
+    parser.add_argument("--max-trie-depth", type=options.numbers, default=(18,), metavar="N[,N…]", help="(18)")
+    parser.add_argument("--min-bfs-breadth", type=options.numbers, default=(1,), metavar="N[,N…]", help="(1)")
+    parser.add_argument("--max-bfs-breadth", type=options.numbers, default=(10,), metavar="N[,N…]", help="(10)")
     parser.add_argument("--match-type", choices=("BFS", "PROB"), default="BFS")
     parser.add_argument("--capacity", type=options.positive, default=10_000_000, metavar="NODES")
     parser.add_argument(
-        "--mode", choices=("cold", "warm"), help="of a stored run: with or without its feeding requests"
+        "--mode",
+        choices=("cold", "warm"),
+        help="cold: from an empty store. warm: of a run, its fed passes, as they were fed; of a JSON file, its "
+        "requests after they ran once (as recorded)",
     )
     parser.add_argument("--sglang-version", default="0.5.15", metavar="V", help="whose store is replayed (0.5.15)")
     parser.add_argument("--processes", type=options.positive, metavar="N", help="processes to use (all cores)")
@@ -54,18 +64,38 @@ def run(args: argparse.Namespace) -> int:
     ]
     stored = locations.runs_dir() / args.source
     source = replay.load(stored if (stored / "journal.jsonl").is_file() else args.source)
-    done = replay.replay(source, grid, mode=args.mode, processes=args.processes)
+    mode = args.mode
+    if mode == "warm" and source.recorded:
+        source, mode = _fed(source, args.source), None
+    done = replay.replay(source, grid, mode=mode, processes=args.processes)
+    if source.recorded:
+        done = [one for setting in done for one in setting.apart(source)]
     if args.json:
         print(json.dumps({"source": args.source, "settings": [setting.as_json() for setting in done]}))
         return 0
-    print(f"{'draft tokens':>12} {'depth':>6} {'breadth':>8} {'verify steps':>13} {'accept length':>14}")
-    for setting in done:
-        said = setting.as_json()
-        breadth = f"{said['min_bfs_breadth']}–{said['max_bfs_breadth']}"
-        print(
-            f"{said['num_draft_tokens']:>12} {said['max_trie_depth']:>6} {breadth:>8} {said['verify_steps']:>13} "
-            f"{said['accept_length']:>14.3f}"
-        )
-    for why in sorted({said["why_not"] for said in (s.as_json() for s in done) if not said["exact"]}):
-        print(f"an estimate, not exact: {why}")
+    several = len(source.workloads) > 1
+    head = ("draft tokens", "depth", "breadth", *(("of",) if several else ()), "verify steps", "accept length", "exact")
+    rows = [row for setting in done for row in _lines(setting, source, several=several)]
+    print(shown.table(head, rows, right=frozenset({0, 1, 2, len(head) - 3, len(head) - 2})))
+    for why in sorted({why for setting in done for why in setting.reasons}):
+        print(tables.wrapped(why, lead="an estimate: "))
     return 0
+
+
+def _lines(setting: SettingReplay, source: Source, *, several: bool) -> Iterator[tuple[object, ...]]:
+    """One for each pass of a run; of a file one for each workload and, of several, one for all."""
+    knobs = setting.settings
+    start = (knobs.num_draft_tokens, knobs.max_trie_depth, f"{knobs.min_bfs_breadth}–{knobs.max_bfs_breadth}")
+    parts = setting.apart(source)
+    for one in parts if source.recorded or len(parts) == 1 else (*parts, setting):
+        of = next(iter(one.workloads)) if len(one.workloads) == 1 else "all"
+        length = "n/a" if one.accept_length is None else f"{one.accept_length:.3f}"
+        yield (*start, *((of,) if several else ()), f"{one.verify_steps:,}", length, "yes" if one.exact else "no")
+
+
+def _fed(source: Source, name: str) -> Source:
+    """The passes that had been fed, and only those."""
+    fed = {key: pairs for key, pairs in source.workloads.items() if source.primers.get(key)}
+    if not fed:
+        raise Failure(f"{name}: nothing had been fed before its passes; replay it with --mode cold", EXIT_USAGE)
+    return replace(source, workloads=fed)

@@ -11,6 +11,7 @@ from spectui.cli import options, progress, tables
 from spectui.cli.failure import Failure
 from spectui.core.curves import curve_json
 from spectui.core.result import RunResult, run_json
+from spectui.core.safe import safe_text
 
 EXAMPLES = """examples:
   spectui run http://127.0.0.1:30000 --workload json --pass both --flush
@@ -37,11 +38,14 @@ def run(args: argparse.Namespace) -> int:
         what = "profile: start it with spectui launch" if target.profile else "stored run: show it with spectui runs"
         raise Failure(f"{args.url} is no running server but a {what}", 2)
     arm = arms.arm_spec("A", target, key=args.key, admin_key=args.admin_key)
-    spec = running.build_spec([arm], options.run_options(args))
+    chosen = options.run_options(args)
+    spec = running.build_spec([arm], chosen)
     infos = {"A": fitting.look(arm)}
     fitting.refuse(spec, infos)
     asked, fits = fitting.before(spec, infos)
     if not args.json:
+        for note in running.workload_for(chosen).notes:
+            print(tables.wrapped(note, lead="prompts  "))
         tables.print_fit(asked, fits, whole=args.explain)
     handle = running.start(spec)
     with progress.Progress(quiet=args.json) as shown:
@@ -58,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"\nkept in {handle.folder}")
     code = running.exit_code(handle, result)
     if code:
-        sys.stderr.write(f"spectui: {result.reason or 'the run ended without a reason'}\n")
+        sys.stderr.write(f"spectui: {safe_text(result.reason or 'the run ended without a reason', 1000)}\n")
     return code
 
 

@@ -103,7 +103,6 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _line(one: RunSummary) -> tuple[object, ...]:
-    last = one.results[-1] if one.results else {}
     said = " ".join((("★ " if one.pinned else "") + " ".join(f"#{tag}" for tag in one.tags), one.note)).strip()
     status = one.status + (" · simulated" if one.simulated else "")
     return (
@@ -112,11 +111,17 @@ def _line(one: RunSummary) -> tuple[object, ...]:
         " / ".join(one.algorithms),
         " / ".join(_short(model) for model in one.models),
         " / ".join(one.versions),
-        _number(last.get("output_tokens_per_s"), 1),
-        _number(last.get("accept_length"), 2),
+        _of_each_arm(one, "output_tokens_per_s", 1),
+        _of_each_arm(one, "accept_length", 2),
         status,
         said[:60],
     )
+
+
+def _of_each_arm(one: RunSummary, name: str, digits: int) -> str:
+    """The figure of each arm's last pass, in the order of the algorithms."""
+    last = {str(result.get("arm")): result.get(name) for result in one.results}
+    return " / ".join(_number(value, digits) for value in last.values()) or "n/a"
 
 
 def _short(model: str) -> str:

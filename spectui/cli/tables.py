@@ -35,11 +35,17 @@ def print_fit(asked: Asked, fits: Sequence[FitBefore], *, whole: bool) -> None:
             print(wrapped(fit.text, lead="fit      "))
         print()
         return
-    said = "; ".join(f"{fit.arm} {fit.algorithm} {fit.fit}" for fit in fits)
-    poor = next((fit for fit in fits if fit.fit != "good" and is_stateful(fit.algorithm) is not False), None)
-    why = f" ({poor.detail})" if poor else ""
-    print(wrapped(f"{asked.measuring} prompts measured, {asked.feeding} to feed with; {said}{why}", lead="fit  "))
+    said = "; ".join(f"{fit.arm} {fit.algorithm} {fit.fit}{_why_not_good(fit)}" for fit in fits)
+    print(wrapped(f"{asked.measuring} prompts measured, {asked.feeding} to feed with; {said}", lead="fit  "))
     print()
+
+
+def _why_not_good(fit: FitBefore) -> str:
+    if fit.fit == "good":
+        return ""
+    parts = [fit.detail] if is_stateful(fit.algorithm) is not False else []
+    said = "; ".join((*parts, *fit.needs[:1]))
+    return f" ({said})" if said else ""
 
 
 def print_run(result: RunResult, curves: Mapping[Key, Any] | None = None) -> None:

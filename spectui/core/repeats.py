@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from spectui.core.stats import NOT_FAIR as UNFAIR
+
 FLOOR = 0.05
 """Runs of one setting differ by more than 6 % from each other: a few per cent between two numbers are no difference."""
 NO_CLEAR_DIFFERENCE = "no clear difference"
@@ -77,17 +79,21 @@ def crossing(levels: Sequence[int], ratios: Sequence[float], words: Sequence[str
     there are any; else a ratio within the floor of 1 is a tie. Raises ValueError when the lists do not match."""
     if not levels or len(levels) != len(ratios) or (words is not None and len(words) != len(levels)):
         raise ValueError(f"{len(levels)} levels, {len(ratios)} ratios: they must be as many, and at least one")
-    said = words if words is not None else [_word(r) for r in ratios]
-    rows = sorted(zip(levels, ratios, said, strict=True))
+    told = words if words is not None else [_word(r) for r in ratios]
+    rows = sorted(zip(levels, ratios, told, strict=True))
     known = [(level, word) for level, _, word in rows if word in (FASTER, SLOWER)]
     parts = []
     for (low, before), (high, after) in pairwise(known):
         if before != after:
-            ties = [str(level) for level, _, _ in rows if low < level < high]
-            held = "" if not ties else f" ({_listed(ties)} {'is a tie' if len(ties) == 1 else 'are ties'})"
+            between = [(str(level), word) for level, _, word in rows if low < level < high]
+            ties = [level for level, word in between if word != UNFAIR]
+            unfair = [level for level, word in between if word == UNFAIR]
+            said = [f"{_listed(ties)} {'is a tie' if len(ties) == 1 else 'are ties'}"] if ties else []
+            said += [f"no fair trial at {_listed(unfair)}"] if unfair else []
+            held = f" ({', '.join(said)})" if said else ""
             parts.append(f"between {low} and {high}{held}")
     if not parts:
-        parts.append(_no_crossing([level for level, _, _ in rows], known))
+        parts.append(_no_crossing(rows, known))
     at, gains, names = zip(*rows, strict=True)
     return Crossing(at, gains, names, "; ".join(parts))
 
@@ -110,14 +116,19 @@ def _listed(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def _no_crossing(levels: Sequence[int], known: Sequence[tuple[int, str]]) -> str:
+def _no_crossing(rows: Sequence[tuple[int, float, str]], known: Sequence[tuple[int, str]]) -> str:
+    levels = [level for level, _, _ in rows]
     over = f"{levels[0]}" if len(levels) == 1 else f"{levels[0]} to {levels[-1]}"
+    unfair = [str(level) for level, _, word in rows if word == UNFAIR]
+    ties = [str(level) for level, _, word in rows if word not in (FASTER, SLOWER, UNFAIR)]
+    missing = f"; no fair trial at {_listed(unfair)}" if unfair else ""
     if not known:
-        return f"none seen: no difference shown at {over}"
+        if not ties:
+            return f"not known: no fair trial at {over}"
+        return f"none seen: no difference shown at {_listed(ties) if unfair else over}{missing}"
     side = known[0][1]
-    ties = [str(level) for level in levels if level not in {at for at, _ in known}]
     held = f"; no difference shown at {_listed(ties)}" if ties else ""
-    return f"none within {over}: {side} wherever there is a difference{held}"
+    return f"none within {over}: {side} wherever there is a difference{held}{missing}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ and why.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spectui.core.ngram import NgramSettings
@@ -90,6 +90,13 @@ class SettingReplay:
         counts = [request.histogram for request in self._requests]
         return tuple(sum(column) for column in zip(*counts, strict=True))
 
+    def apart(self, source: Source) -> list[SettingReplay]:
+        """One for each workload, with the reasons of that one alone."""
+        return [
+            replace(self, workloads={name: found}, reasons=_reasons(source, self.settings, (name,)))
+            for name, found in self.workloads.items()
+        ]
+
     def as_json(self) -> dict[str, Any]:
         """The keys of ``spectui replay --json`` for one setting."""
         return {
@@ -142,7 +149,7 @@ def replay(
     ]
     said_mode = mode or ("primed" if any(source.primers.values()) else "cold")
     return [
-        SettingReplay(settings, said_mode, requests, _reasons(source, settings))
+        SettingReplay(settings, said_mode, requests, _reasons(source, settings, tuple(source.workloads)))
         for settings, requests in zip(grid, results, strict=True)
     ]
 
@@ -158,8 +165,8 @@ def _fed_before(source: Source, name: str, mode: str | None) -> Sequence[Pair]:
     return primer
 
 
-def _reasons(source: Source, settings: NgramSettings) -> tuple[str, ...]:
-    reasons = list(dict.fromkeys(why for name in source.workloads for why in source.reasons.get(name, ())))
+def _reasons(source: Source, settings: NgramSettings, names: Sequence[str]) -> tuple[str, ...]:
+    reasons = list(dict.fromkeys(why for name in names for why in source.reasons.get(name, ())))
     if settings.windows:
         reasons.append(f"no recording of SGLang {settings.version} has verified its match windows")
     elif not settings.lagging:
@@ -168,7 +175,7 @@ def _reasons(source: Source, settings: NgramSettings) -> tuple[str, ...]:
         reasons.append("no recording has verified match type PROB")
     if settings.external_sam_budget:
         reasons.append("external corpora are not replayed")
-    for name in source.workloads:
+    for name in names:
         written = source.written_by.get(name)
         if written is not None and (other := _other_text(written, settings)):
             reasons.append(other)

@@ -33,6 +33,9 @@ class Source:
     written_by: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Algorithm and settings in force of the server that wrote the text, where known."""
 
+    recorded: bool = False
+    """From a stored run: workloads are its passes, which are never taken together."""
+
     @property
     def tokens(self) -> int:
         """Output tokens of all workloads."""
@@ -159,6 +162,8 @@ def _load_run(folder: Path) -> Source:
     heads: dict[str, dict[str, Any]] = {}
     head: dict[str, Any] = {}
     flushed: set[tuple[str, int, str]] = set()
+    emptied: dict[tuple[str, int, str], set[str]] = {}
+    begun: dict[tuple[str, int, str], set[str]] = {}
     failed: set[tuple[Any, ...]] = set()
     for row in _rows(journal):
         kind = row.get("kind")
@@ -167,12 +172,18 @@ def _load_run(folder: Path) -> Source:
             heads = {arm.get("name", "A"): arm for arm in row.get("arms", ()) if isinstance(arm, dict)}
         elif kind == "phase" and row.get("phase") == "flush" and (row.get("detail") or {}).get("flushed"):
             flushed.add(_pass_of(row))
+            emptied[_pass_of(row)] = set(begun.get(_pass_of(row), ()))
+        elif kind == "phase":
+            begun.setdefault(_pass_of(row), set()).add(str(row.get("phase")))
         elif kind == "request" and row.get("status", "ok") != "ok":
             failed.add((*_pass_of(row), row.get("phase"), row.get("index")))
     rows: dict[tuple[str, int, str], dict[str, list[dict[str, Any]]]] = {}
     for row in _rows(answers):
         phases = rows.setdefault(_pass_of(row), {})
         phases.setdefault(str(row.get("phase", "measure")), []).append(row)
+    for key, before in emptied.items():
+        for phase in before & {"prime", "warmup", "feed"}:  # the store forgot them before measuring
+            rows.get(key, {}).pop(phase, None)
     return _source_of_run(answers, head, heads, rows, flushed, failed)
 
 
@@ -236,4 +247,4 @@ def _source_of_run(
         raise ReplaySourceError(
             f"{answers}: no token ids in it; ids come from the /generate route, or from a server that tokenises"
         )
-    return Source(workloads, primers, reasons, written_by)
+    return Source(workloads, primers, reasons, written_by, recorded=True)

@@ -28,7 +28,11 @@ def _base(kind: str) -> Path:
 
 def _folder(path: Path) -> Path:
     """The folder, made where it is not there. Raises OSError with the path where it cannot be made."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        said = f"{error.strerror}, so spectui has no place for its files. Set SPECTUI_HOME to a folder of yours"
+        raise OSError(error.errno, said, error.filename) from None
     return path
 
 

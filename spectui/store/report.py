@@ -69,12 +69,15 @@ def run_markdown(result: RunResult, name: str, marks: Mapping[str, Any] | None =
             arm.get("algorithm"),
             arm.get("model"),
             arm.get("version"),
-            _settings(arm.get("settings_in_force") or {}),
             arm.get("route"),
         )
         for arm in _arms(result)
     ]
-    lines.append(table(("arm", "algorithm", "model", "SGLang", "settings in force", "route"), rows))
+    lines.append(table(("arm", "algorithm", "model", "SGLang", "route"), rows))
+    for arm in _arms(result):
+        settings = _settings(arm.get("settings_in_force"))
+        if settings:
+            lines += ["", f"In force, {cell(arm.get('name'))}: {settings}."]
     if gpus:
         lines += ["", f"GPUs: {cell(', '.join(gpus))}, driver {cell(node.get('driver') or 'unknown')}."]
     lines += ["", "## Results", "", *_results(list(result.passes.values()))]
@@ -90,8 +93,11 @@ def _said(value: object, missing: str) -> str:
     return missing if value is None else str(value)
 
 
-def _settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in redact(dict(settings)).items() if value is not None) or "none"
+def _settings(settings: object) -> str:
+    """All that are set, each short, and none cut off: which knobs there were is what a reader looks for."""
+    if not isinstance(settings, Mapping):
+        return ""
+    return ", ".join(cell(f"{key}={value}") for key, value in redact(dict(settings)).items() if value is not None)
 
 
 def _title(one: PassResult) -> str:

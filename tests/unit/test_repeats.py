@@ -60,7 +60,18 @@ def test_crossings_of_other_shapes(ratios: list[float], text: str) -> None:
 def test_crossings_take_the_words_of_intervals_and_any_order() -> None:
     said = crossing([16, 1, 4], [0.8, 1.5, 1.02], ["slower", "faster", "not a fair trial"])
     assert said.levels == (1, 4, 16)
-    assert said.text == "between 1 and 16 (4 is a tie)"
+    assert said.text == "between 1 and 16 (no fair trial at 4)"
+    words = ["no difference shown", "not a fair trial", "slower"]
+    said = crossing([1, 4, 16], [1.2, 1.3, 0.6], words)
+    assert said.text == (
+        "none within 1 to 16: slower wherever there is a difference; no difference shown at 1; no fair trial at 4"
+    )
+    said = crossing([1, 4], [1.2, 1.3], ["not a fair trial", "not a fair trial"])
+    assert said.text == "not known: no fair trial at 1 to 4"
+    said = crossing(
+        [1, 4, 8, 16], [1.2, 1.0, 1.0, 0.5], ["faster", "no difference shown", "not a fair trial", "slower"]
+    )
+    assert said.text == "between 1 and 16 (4 is a tie, no fair trial at 8)"
     with pytest.raises(ValueError, match="as many"):
         crossing([1], [])
 

@@ -258,10 +258,16 @@ def _checked(key: str | None) -> str | None:
 
 def _why(error: BaseException) -> str:
     """Why a connection could not be made, in plain words."""
+    import ssl
+
     cause: BaseException | None = error
     for _ in range(8):
         if cause is None:
             break
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not accepted ({cause.verify_message})"
+        if isinstance(cause, ssl.SSLError):  # an OSError too, whose number is none of the system's
+            return "no TLS there (https); perhaps it serves http"
         number = getattr(cause, "errno", None)
         if isinstance(number, int) and number > 0:
             return os.strerror(number).lower()

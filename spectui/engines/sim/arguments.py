@@ -129,7 +129,9 @@ def _value(name: str, default: Any, text_words: frozenset[str]) -> Any:
 
 
 def _parser(dialect: Dialect, fields: dict[str, Any], text_words: frozenset[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="launch_server.py", allow_abbrev=False)
+    # SGLang's own usage names all its arguments, 330 lines before the one that says what is wrong.
+    usage = "launch_server.py --model-path MODEL_PATH [SGLang's other arguments] [--sim-... arguments]"
+    parser = argparse.ArgumentParser(prog="launch_server.py", usage=usage, allow_abbrev=False)
     optional_ints = {"max_running_requests", "speculative_num_steps", "speculative_eagle_topk", "context_length",
                      "speculative_num_draft_tokens", "speculative_dflash_block_size", "random_seed",
                      "chunked_prefill_size", "cuda_graph_max_bs_decode", "max_total_tokens"}  # fmt: skip
@@ -188,6 +190,8 @@ def parse(argv: list[str]) -> Launch:
     space = vars(parser.parse_args(argv))
     if space["sim_speed"] <= 0 or space["sim_startup"] < 0:
         parser.error("--sim-speed must be above 0, and --sim-startup 0 or more")
+    if isinstance(port := space.get("port"), int) and not 0 <= port <= 65535:
+        parser.error(f"argument --port: must be from 0 to 65535, not {port}")
     args = {name: space[name] for name in fields}
     sim = SimOptions(dialect, space["sim_speed"], space["sim_startup"], space["sim_profile"], space["sim_fail"],
                      space["sim_seed"])  # fmt: skip
