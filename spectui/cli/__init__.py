@@ -98,7 +98,7 @@ def run_command_line(argv: Sequence[str]) -> int:
 
 def _fit_any_encoding() -> None:
     """A character that the terminal's encoding lacks becomes a question mark: it must not cost the whole output."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
         sys.stdout.reconfigure(errors="replace")
 
 

@@ -103,7 +103,7 @@ def print_checked(checked: Checked, *, short: bool = False) -> None:
                 told = finding.expected and not (finding.ok and finding.expected == finding.value)
                 expected = f"   (expected: {finding.expected})" if told else ""
                 print(safe_text(f"          {finding.value}{expected}", 600))
-            if finding.ok is not True and finding.detail:
+            if finding.detail and (finding.ok is not True or finding.expected):
                 print(safe_text(f"          {finding.detail}", 900))
             if finding.ok is False:
                 print(safe_text(f"          why it matters: {probe.why}", 400))

@@ -260,7 +260,7 @@ def folders() -> Row:
     try:
         places = (locations.config_dir(), locations.data_dir(), locations.state_dir())
     except OSError as error:
-        said = f"cannot be made: {error.strerror}"
+        said = f"cannot be made: {os.strerror(error.errno or 0)}"
         return Row("folders", False, str(error.filename), said, "Set SPECTUI_HOME to a folder of yours")
     shut = [str(place) for place in places if not os.access(place, os.W_OK)]
     value = ", ".join(map(str, places))

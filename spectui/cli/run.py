@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     fitting.refuse(spec, infos)
     asked, fits = fitting.before(spec, infos)
     if not args.json:
-        for note in running.workload_for(chosen).notes:
+        for note in running.workload_for(chosen).notes if args.file else ():
             print(tables.wrapped(note, lead="prompts  "))
         tables.print_fit(asked, fits, whole=args.explain)
     handle = running.start(spec)

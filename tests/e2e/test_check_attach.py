@@ -49,8 +49,9 @@ def test_attach_leave_and_stop(
             assert run_command_line(["attach", "--json"]) == 0
             listed = json.loads(capsys.readouterr().out)["runs"]
             assert [row["run"] for row in listed] == [name]
-            assert run_command_line(["attach", name, "--stop"]) == 0
-            assert "what it measured is kept" in capsys.readouterr().out
+            assert run_command_line(["attach", name, "--stop", "--json"]) == 0
+            told = json.loads(capsys.readouterr().out)
+            assert (told["run"], told["stopped"]) == (name, True)
             assert not handle.alive()
             assert running.result_of(handle.folder).status == "interrupted"
         finally:

@@ -226,6 +226,9 @@ def test_an_empty_store_is_held_against_cold_and_a_fed_one_against_warm() -> Non
     assert ask("accept_length", ngram_subject(measured=rich, fed=True)).ok is False
     others = ngram_subject(measured=warm, generated_before=50_000.0)
     assert ask("accept_length", others).ok is True, "the store has learned from others: between cold and warm"
+    more = ask("accept_length", ngram_subject(measured=rich, generated_before=50_000.0))
+    assert more.ok is True
+    assert more.detail.startswith("above what a warm store gave")
 
 
 def test_prompts_sent_before_prove_nothing_of_a_store() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,25 @@ def test_nothing_to_attach_to(home: Path, capsys: pytest.CaptureFixture[str]) ->
     stored(home, "old")
     assert run_command_line(["attach", "old"]) == 2
     assert "has ended" in capsys.readouterr().err
+
+
+def test_a_run_of_two_arms_shows_the_figures_of_both() -> None:
+    from spectui.cli.runs import _line
+    from spectui.store.runs import RunSummary
+
+    results = tuple(
+        {"arm": arm, "output_tokens_per_s": speed, "accept_length": length}
+        for arm, speed, length in (("A", 10.0, 2.5), ("B", 1234.5, 1.0), ("A", 20.0, 2.75))
+    )
+    names = {field.name: "" for field in fields(RunSummary)}
+    one = RunSummary(**{**names, "id": "x", "when": 0.0, "algorithms": ("NGRAM", "none"), "models": (), "versions": (),
+                        "tags": (), "results": results})  # fmt: skip
+    assert _line(one)[5:7] == ("20.0 / 1,234.5", "2.75 / 1.00")
+
+
+def test_a_run_is_no_launch_command(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(home, "20270101-one")
+    assert run_command_line(["export", "20270101-one", "--format", "docker"]) == 2
+    told = capsys.readouterr().err
+    assert "is a run" in told
+    assert "spectui profiles save NAME --from 20270101-one" in told

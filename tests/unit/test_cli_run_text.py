@@ -10,6 +10,7 @@ import pytest
 
 from spectui.cli import curve, tables
 from spectui.core.result import fold
+from spectui.session import fitting
 
 
 def shown(capsys: pytest.CaptureFixture[str], *rows: dict[str, object]) -> str:
@@ -41,6 +42,20 @@ def test_foreign_text_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[st
     text = shown(capsys, head, made.row_of(made.record(0)), mark)
     assert "\x1b" not in text
     assert "\x07" not in text
+
+
+def test_each_arm_tells_why_the_prompts_do_not_suit_it(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = fitting.Asked(4, 4, 40, 64, 64, 4096, 0.5, 1)
+    fits = [
+        fitting.FitBefore("A", "NGRAM", "poor", "too little to feed", ("give more prompts",)),
+        fitting.FitBefore("B", "none", "poor", "nothing is drafted", ("1 more prompt at least",)),
+        fitting.FitBefore("C", "none", "good", "nothing is drafted"),
+    ]
+    tables.print_fit(asked, fits, whole=False)
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.endswith(
+        "A NGRAM poor (too little to feed; give more prompts); B none poor (1 more prompt at least); C none good"
+    )
 
 
 def test_nothing_measured_is_said(capsys: pytest.CaptureFixture[str]) -> None:

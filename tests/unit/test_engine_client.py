@@ -83,6 +83,12 @@ def test_nothing_there() -> None:
     assert caught.value.next
 
 
+def test_https_where_http_is_served_is_named(server: AnsweringServer) -> None:
+    with SglangClient(server.url.replace("http:", "https:")) as client, pytest.raises(NotReachable) as caught:
+        client.probe()
+    assert "no TLS there (https); perhaps it serves http" in str(caught.value)
+
+
 def test_unknown_host() -> None:
     with SglangClient("http://no-such-host.invalid:1", timeout=3) as client, pytest.raises(NotReachable):
         client.probe()

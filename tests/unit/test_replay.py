@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectui.cli import run_command_line
 from spectui.core.ngram import NgramSettings
 from spectui.predict.chain import chain_lengths, conditional_rates
 from spectui.predict.fast_replay import SharedReplay, can_replay, shape
@@ -227,6 +228,48 @@ def test_a_run_gives_its_passes_with_what_was_fed_before(tmp_path: Path) -> None
     same, other = replay(source, [NgramSettings(8), NgramSettings(4)])
     assert same.exact
     assert other.why_not == "the text was written with num_draft_tokens 8; under this setting it may differ"
+
+
+def _begin(pass_name: str, phase: str) -> dict[str, Any]:
+    where = {"arm": "A", "pass_name": pass_name, "concurrency": 1}
+    return {"kind": "phase", "phase": phase, "state": "begin", "detail": {}, **where}
+
+
+def test_what_was_answered_before_the_flush_fed_nothing(tmp_path: Path) -> None:
+    journal = [_head(), _begin("cold", "warmup"), _flush("cold"), _begin("cold", "measure")]
+    answers = [_answer("cold", "warmup", 0), _answer("cold", "measure", 0)]
+    found = load(_run(tmp_path, journal, answers))
+    assert found.primers["json cold"] == []
+    assert replay(found, [NgramSettings(8)])[0].exact
+    kept = load(_run(tmp_path, [_head(), _begin("cold", "warmup"), _begin("cold", "measure")], answers))
+    assert len(kept.primers["json cold"]) == 1
+
+
+def _said(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
+    assert run_command_line(["replay", *argv, "--processes", "1"]) == code
+    told = capsys.readouterr()
+    return told.err if code else told.out
+
+
+def test_the_command_never_takes_passes_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = [_answer("cold", "measure", 0), _answer("warm", "feed", 0), _answer("warm", "measure", 0)]
+    run = str(_run(tmp_path, [_head(), _flush("cold"), _flush("warm")], answers))
+    told = _said(capsys, run, "--draft-tokens", "8").splitlines()
+    assert [line.split()[3:5] for line in told[1:]] == [["json", "cold"], ["json", "warm"]]
+    done = json.loads(_said(capsys, run, "--draft-tokens", "8", "--json"))["settings"]
+    assert [list(one["workloads"]) for one in done] == [["json cold"], ["json warm"]]
+    assert [one["verify_steps"] for one in done] == [2, 1]
+    warm = json.loads(_said(capsys, run, "--mode", "warm", "--json"))["settings"]
+    assert [(list(one["workloads"]), one["verify_steps"]) for one in warm] == [(["json warm"], 1)]
+    cold = str(_run(tmp_path, [_head(), _flush("cold")], answers[:1]))
+    assert "replay it with --mode cold" in _said(capsys, cold, "--mode", "warm", code=2)
+
+
+def test_the_command_says_of_which_workload_and_of_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = [{"prompt_ids": [1, 2], "output_ids": [3, 4, 5]}]
+    (tmp_path / "ids.json").write_text(json.dumps({"a": pairs, "b": pairs}))
+    told = _said(capsys, str(tmp_path / "ids.json")).splitlines()
+    assert [line.split()[3:5] for line in told[1:]] == [["a", "2"], ["b", "2"], ["all", "4"]]
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,15 @@ def test_markdown_has_tables_charts_and_nothing_that_a_terminal_obeys() -> None:
     assert head.count("|") == body.count("|")
 
 
+def test_markdown_names_all_settings_in_force_however_many() -> None:
+    many = {f"ngram.knob_{n}": n for n in range(60)}
+    [head, *others] = rows()
+    arms = [{**head["arms"][0], "settings_in_force": many}]
+    text = report.run_markdown(fold([{**head, "arms": arms}, *others]), "run")
+    assert "ngram.knob_0=0" in text
+    assert "ngram.knob_59=59" in text
+
+
 def test_bars_are_in_proportion_and_absent_where_nothing_is_known() -> None:
     lines = report.bars([("a", 10.0), ("b", 5.0), ("c", None)]).splitlines()[1:-1]
     assert lines[0].count("█") == 2 * lines[1].count("█")
