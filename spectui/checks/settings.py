@@ -12,6 +12,7 @@ from spectui.engines.sglang.info import algorithm_matches
 from spectui.store import model_files
 
 _PATHS = ("model_path", "draft_model_path")
+_THRESHOLDS = ("accept_threshold_single", "accept_threshold_acc")
 _OF_NO_RESULT = {"host", "port", "api_key", "admin_api_key", "nccl_port", "log_level"}
 """Arguments that say where a server is, not what it does."""
 
@@ -37,6 +38,10 @@ def run(subject: Subject) -> Finding:
         if wrong
         else ""
     )
+    if wrong and all(row["key"] in _THRESHOLDS for row in wrong):
+        step = (
+            "Its answers are not the model's own: spectui hot URL --threshold-single 1 --threshold-acc 1, or relaunch"
+        )
     return Finding(not wrong, value, expected, detail or f"{len(rows)} settings are as asked", step, tuple(rows))
 
 
@@ -88,6 +93,18 @@ def _speculative(subject: Subject) -> list[dict[str, Any]]:
                 "ok": good,
             }
         )
+    return rows + _loosened(info.settings, asked.knobs)
+
+
+def _loosened(real: Mapping[str, Any], asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Thresholds that nobody asked to be lossy: they are set while a server runs, and no start script shows them."""
+    rows = []
+    for key in _THRESHOLDS:
+        value = real.get(key)
+        if key not in asked and isinstance(value, (int, float)) and value < 1.0:
+            rows.append(
+                {"key": key, "asked": 1.0, "expected": 1.0, "in_force": value, "by": "something else", "ok": False}
+            )
     return rows
 
 

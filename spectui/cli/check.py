@@ -86,6 +86,8 @@ def _pause(seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
     sleep(seconds)
 
 
+_AGAINST_FIGURES = ("accept_length", "step_time")
+"""Probes whose good answer is believed only beside the figures that it was held against."""
 _SIGNS = {True: "good", False: "NOT GOOD", None: "–"}
 
 
@@ -99,11 +101,11 @@ def print_checked(checked: Checked, *, short: bool = False) -> None:
         for probe, finding in checked.found:
             head = f"{_SIGNS[finding.ok]:<9} {probe.title}"
             print(safe_text(head, 200))
+            told = finding.ok is not True or probe.name in _AGAINST_FIGURES
             if finding.value:
-                told = finding.expected and not (finding.ok and finding.expected == finding.value)
-                expected = f"   (expected: {finding.expected})" if told else ""
+                expected = f"   (expected: {finding.expected})" if finding.expected and told else ""
                 print(safe_text(f"          {finding.value}{expected}", 600))
-            if finding.detail and (finding.ok is not True or finding.expected):
+            if finding.detail and told:
                 print(safe_text(f"          {finding.detail}", 900))
             if finding.ok is False:
                 print(safe_text(f"          why it matters: {probe.why}", 400))

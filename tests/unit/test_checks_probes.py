@@ -104,6 +104,15 @@ def test_forced_draft_tokens_are_what_this_version_does() -> None:  # FC-07
     assert "asked 9, in force 4" in found.detail
 
 
+def test_a_threshold_that_was_loosened_meanwhile_is_no_setting_of_the_profile() -> None:
+    loose = info(speculative_accept_threshold_single=0.5)
+    found = ask("settings", subject(info=loose, profile=profile()))
+    assert found.ok is False
+    assert found.value == "accept_threshold_single 0.5"
+    assert "--threshold-single 1" in found.next
+    assert ask("settings", subject(info=loose, profile=profile(accept_threshold_single=0.5))).ok is True
+
+
 def test_another_server_argument_is_named() -> None:
     asked = Profile("p", server=ServerPart(model_path="m", args={"tp_size": 4}), speculative=profile().speculative)
     found = ask("settings", subject(profile=asked))

@@ -8,9 +8,12 @@ import sys
 import core_records as made
 import pytest
 
+from spectui import checks
 from spectui.cli import curve, tables
+from spectui.cli.check import print_checked
 from spectui.core.result import fold
 from spectui.session import fitting
+from spectui.session.checking import Checked
 
 
 def shown(capsys: pytest.CaptureFixture[str], *rows: dict[str, object]) -> str:
@@ -93,3 +96,16 @@ def test_a_plain_terminal_gets_plain_bars(monkeypatch: pytest.MonkeyPatch) -> No
         "\n".join(lines).encode("ascii")
         assert any("#" in line for line in lines)
         monkeypatch.undo()
+
+
+def test_a_good_figure_stands_beside_what_it_was_held_against(capsys: pytest.CaptureFixture[str]) -> None:
+    probes = {probe.name: probe for probe in checks.catalogue()}
+    found = (
+        (probes["serving"], checks.Finding(True, "a token", "a token at all", "it came")),
+        (probes["accept_length"], checks.Finding(True, "6.9", "2.0 to 4.9", "above what a warm store gave")),
+    )
+    print_checked(Checked("x", "http://127.0.0.1:1", None, found))
+    told = capsys.readouterr().out
+    assert "6.9   (expected: 2.0 to 4.9)\n          above what a warm store gave\n" in told
+    assert "a token at all" not in told
+    assert "it came" not in told
