@@ -263,7 +263,12 @@ class Actions:
         self.app.push_screen(TypeScreen(title, value=suggestion.rpartition("/")[2]), named)
 
     def do_command_line(self) -> None:
-        self.app.in_background("write", lambda: f"the launch command is in {self.live.write_command()}")
+        def write() -> str:
+            path = self.live.write_command()
+            self.app.parting = path.read_text("utf-8")
+            return f"the launch command is in {path}; it is also printed once you leave"
+
+        self.app.in_background("write", write)
 
     # -- look
 

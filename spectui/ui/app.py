@@ -76,6 +76,8 @@ class SpectuiApp(App[None]):
         self.slow = slow
         self.last_words = ""
         """Printed on the normal screen after the end."""
+        self.parting = ""
+        """The launch command that was asked for last, printed after the end, where a terminal can select it."""
         self._make, self._opening = make, opening
         self._actions: Actions | None = None
         self._early: list[str] = []
@@ -335,6 +337,10 @@ def open_app(
         app.left()
         if app.live_or_none is not None:
             app.live_or_none.close()
+    if app.parting:
+        with contextlib.suppress(OSError):  # the line may be gone
+            sys.stdout.write(app.parting)
+            sys.stdout.flush()
     if app.last_words:
         sys.stderr.write(app.last_words + "\n")
     return code
