@@ -9,7 +9,7 @@ in ms, against what the server really sent; how far the client fell behind; and 
 Absolute figures are of the machine and its other load; the shares are what should hold.
 
 What should hold: TTFT within 0.3 ms at the median and 1 ms at p99; paced gaps within 0.5 ms at p99; a cost of at most
-0.3 of httpx, half of aiohttp, 4 times the C reader. Figures: docs/measured-client.md.
+1/5 of httpx, half of aiohttp, 3 times the C reader. Not all of it does: docs/measured-client.md.
 """
 
 from __future__ import annotations
