@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
         try:
             result = running.wait(handle, shown.row)
         except KeyboardInterrupt:
+            if not handle.journal.is_file():
+                raise  # its runner had not begun to write: nothing was measured
             result = running.result_of(handle.folder)
     result = history_of_feeding.enriched(result, handle.folder)
     curves = _curves(result, turns_of(handle.folder))

@@ -387,7 +387,8 @@ class EpollTransport:
             if line.sink is None:
                 continue
             if line.done_ns:
-                if now - line.heard_ns > _LINGER_NS:
+                # A server that talks on after its end is not waited for: it may never stop.
+                if now - line.heard_ns > _LINGER_NS or now - line.done_ns > 10 * _LINGER_NS:
                     self._end(line, "complete", "")
             elif not line.stamped and now - line.begun_ns > _CONNECT_NS:
                 self._undialled(line, errno.ETIMEDOUT)

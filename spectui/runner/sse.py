@@ -9,6 +9,14 @@ from __future__ import annotations
 _BOM = b"\xef\xbb\xbf"
 
 
+EVENT_LIMIT = 64 * 1024**2
+"""Bytes of one event. A cumulative answer of 100,000 tokens is well below 1 MiB; what does not end here is no event."""
+
+
+class EventTooLarge(Exception):
+    """A line or an event goes on without an end; ``str()`` says how much of it came."""
+
+
 class NamedError(bytes):
     """The data of an event that was sent under the name ``error``."""
 
@@ -20,7 +28,7 @@ class EventSplitter:
     is cut: what has no line end yet is kept in pieces and joined once.
     """
 
-    __slots__ = ("_after_cr", "_begun", "_data", "_name", "_pieces", "clear")
+    __slots__ = ("_after_cr", "_begun", "_data", "_held", "_name", "_pieces", "clear")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -28,11 +36,14 @@ class EventSplitter:
         self._name = b""
         self._after_cr = False
         self._begun = False
+        self._held = 0
+        """Bytes taken since the splitter was last clear or gave an event."""
         self.clear = False
         """Nothing is left of what came before: no unfinished line, no event in the making."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The data of the events that these bytes complete, in order."""
+        """The data of the events that these bytes complete, in order. Raises :class:`EventTooLarge`, and then holds
+        nothing any more."""
         if (
             self.clear
             and data[:6] == b"data: "
@@ -43,6 +54,11 @@ class EventSplitter:
             return [data[6:-2]]  # one whole event of one line, as most reads of a paced stream bring
         found = self._feed(data)
         self.clear = self._begun and not (self._pieces or self._data or self._name or self._after_cr)
+        self._held = 0 if self.clear or found else self._held + len(data)
+        if self._held > EVENT_LIMIT:
+            self._pieces.clear()
+            self._data.clear()
+            raise EventTooLarge(f"an event of more than {EVENT_LIMIT // 1024**2} MiB without an end")
         return found
 
     def _feed(self, data: bytes) -> list[bytes]:

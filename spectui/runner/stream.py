@@ -14,7 +14,7 @@ import msgspec
 from spectui.engines.sglang.contract import SpecDetails, spec_fields
 from spectui.runner import payload as events
 from spectui.runner.native import INCREMENTAL, NativeAnswer
-from spectui.runner.sse import EventSplitter, NamedError
+from spectui.runner.sse import EventSplitter, EventTooLarge, NamedError
 
 _COUNT = b'"completion_tokens":'
 _REASON = b'"finish_reason":'
@@ -83,7 +83,12 @@ class StreamFold:
             and self._take_step(data[6:-2], t_ns)
         ):
             return False  # one whole event, as most reads of a paced stream bring
-        for payload in self._splitter.feed(data):
+        try:
+            payloads = self._splitter.feed(data)
+        except EventTooLarge as error:
+            self._fail(f"the server sent {error}")
+            return True
+        for payload in payloads:
             if self._stepwise:
                 if self._take_step(payload, t_ns):
                     continue

@@ -81,12 +81,15 @@ def _run_folder(text: str) -> Path | None:
 def arm_spec(
     name: str, target: Target, *, key: str | None = None, admin_key: str | None = None, trusted: bool = False
 ) -> ArmSpec:
-    """The runner's view of a live arm. ``trusted``: started by this very command, so ours to flush.
+    """The runner's view of a live arm. ``trusted``: started by this very command, so ours to flush. A managed server's
+    own key references hold where none are given.
 
     Raises :class:`SessionError` where a key's reference leads nowhere.
     """
     assert target.url is not None, "a live arm has a URL"
     record = managed(target.url)
+    if record is not None:
+        key, admin_key = key or record.key, admin_key or record.admin_key
     for reference in (key, admin_key):
         if reference is not None:
             resolve_key(reference)

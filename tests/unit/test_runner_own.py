@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from core_records import record
@@ -51,6 +52,18 @@ def test_an_arm_of_a_found_server_carries_its_process(monkeypatch: pytest.Monkey
     monkeypatch.setattr(discover, "find", lambda: [found(7, 30000)])
     spec = arms.arm_spec("A", arms.resolve("127.0.0.1:30000"))
     assert (spec.server_pid, spec.owned) == (7, False)
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "env:OF_RECORD"), ("env:GIVEN", "env:GIVEN")])
+def test_a_managed_server_is_asked_with_the_keys_of_its_record(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, used: str
+) -> None:
+    for name in ("OF_RECORD", "OF_ADMIN", "GIVEN"):
+        monkeypatch.setenv(name, "secret")
+    record = SimpleNamespace(pid=9, key="env:OF_RECORD", admin_key="env:OF_ADMIN")
+    monkeypatch.setattr(arms, "managed", lambda url: record)
+    spec = arms.arm_spec("A", arms.resolve("127.0.0.1:30000"), key=given)
+    assert (spec.key, spec.admin_key, spec.owned) == (used, "env:OF_ADMIN", True)
 
 
 def test_what_runs_of_such_text_needed_goes_with_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:

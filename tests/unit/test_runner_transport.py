@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Iterator
@@ -400,3 +401,20 @@ def test_tls_that_is_none_is_named() -> None:
     assert sink.ending is not None
     assert sink.ending.state in ("unreachable", "closed", "reset")
     assert sink.ending.detail
+
+
+def test_a_server_that_talks_on_after_its_end_is_left(opened) -> None:  # type: ignore[no-untyped-def]
+    def talk_on(talk: Talk) -> None:
+        talk.head()
+        talk.event(b"[DONE]")
+        with contextlib.suppress(OSError):  # until the client has hung up
+            while True:
+                talk.event({"more": "x" * 60_000})
+
+    with ScriptedServer(talk_on) as server:
+        transport = opened(server.url)
+        sink = Kept()
+        transport.start(CALL, sink)
+        drive(transport, sink)
+        assert sink.ending is not None
+        assert sink.ending.state == "complete"

@@ -478,3 +478,27 @@ def test_any_bytes_give_a_record(data: bytes) -> None:
     for pieces in ([data], [bytes([b]) for b in data]):
         _, record = folded([b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n', *pieces])
         assert record.status in ("ok", "failed", "cut off")
+
+
+@pytest.mark.parametrize("begin", [b"data: x", b"data: {}\n\ndata: x"])
+def test_an_event_without_an_end_fails_and_is_not_kept(monkeypatch: pytest.MonkeyPatch, begin: bytes) -> None:
+    """A server that sends one endless line must not fill the memory of the client."""
+    monkeypatch.setattr("spectui.runner.sse.EVENT_LIMIT", 4 * 1024**2)
+    fold = StreamFold()
+    fold.sent(START)
+    assert not fold.received(begin, START + 1)
+    taken = 0
+    while not fold.received(b"x" * 65536, START + 2):
+        taken += 65536
+        assert taken <= 4 * 1024**2
+    record = record_of(fold, WHO, Ending("complete", START + 3))
+    assert record.status == "failed"
+    assert "4 MiB without an end" in (record.error or "")
+    assert fold.received(b"x" * 65536, START + 4)  # nothing more is taken
+
+
+def test_many_events_together_are_no_large_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spectui.runner.sse.EVENT_LIMIT", 1000)
+    splitter = EventSplitter()
+    found = [payload for _ in range(100) for payload in splitter.feed(b"data: " + b"y" * 300 + b"\n\ndata: z")]
+    assert len(found) == 100

@@ -217,7 +217,12 @@ class SglangClient:
             if answer.status == 200:
                 return FlushOutcome(True, made, 200, "")
             if answer.status in (401, 403):
-                return FlushOutcome(False, made, answer.status, f"needs the administrator key (HTTP {answer.status})")
+                return FlushOutcome(
+                    False,
+                    made,
+                    answer.status,
+                    f"needs the administrator key (HTTP {answer.status}); --admin-key gives it",
+                )
             if answer.status != 400 or made == attempts or self._clock() - started + pause > limit_s:
                 break
             sleep(pause)
