@@ -74,20 +74,33 @@ def _first(subject: Subject, row: Mapping[str, Any], name: str) -> Figure | None
     return stored_figure({name: row.get(f"{name}_first"), "requests": count}, name)
 
 
-def compare(subject: Subject, name: str, unit: str) -> tuple[Finding | None, Agreement | None, Held | None]:
-    """A finding where nothing can be compared, else the agreement."""
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A measured figure held against the stored one, with the words for both."""
+
+    new: Figure
+    agreement: Agreement
+    held: Held
+    value: str
+    expected: str
+    how: str
+    """The shift in percent, and which one could be seen."""
+
+
+def compare(subject: Subject, name: str, unit: str) -> Finding | Compared:
+    """A finding where nothing can be compared."""
     measured = subject.measured
     assert measured is not None
     new = figure(measured.good, name, speculative=measured.speculative)
     value = "n/a" if new is None else f"{new.value:.2f}{unit} ({new.low:.2f} to {new.high:.2f})"
     if subject.speculation_left_out:
-        return not_checked("the server runs without speculation, see the probe on speculation", value=value), None, None
+        return not_checked("the server runs without speculation, see the probe on speculation", value=value)
     found, why = held(subject, name)
     if found is None:
-        return not_checked(why, value=value), None, None
+        return not_checked(why, value=value)
     expected = spoken(found, unit)
     if new is None:
-        return not_checked("too few requests tell it", value=value, expected=expected), None, found
+        return not_checked("too few requests tell it", value=value, expected=expected)
     if subject.stateful and subject.reused:
         share = subject.reused / max(1, measured.requests)
         if share > 0.2:
@@ -96,12 +109,15 @@ def compare(subject: Subject, name: str, unit: str) -> tuple[Finding | None, Agr
                 "store may know their answers"
             )
             step = "Restart or flush the server, or give another --workload"
-            return not_checked(reason, value=value, expected=expected, step=step), None, found
+            return not_checked(reason, value=value, expected=expected, step=step)
     records = subject.stored_records.get(found.pass_name, ()) if found.top is None else ()
     result = agree(name, measured.good, found.figure, records, speculative=measured.speculative)
     if result is None:
-        return not_checked("too few requests tell it", value=value, expected=expected), None, found
-    return None, result, found
+        return not_checked("too few requests tell it", value=value, expected=expected)
+    how = (
+        f"{100 * (result.ratio - 1):+.0f} % {result.how}; a shift below {100 * result.resolution:.0f} % cannot be seen"
+    )
+    return Compared(new, result, found, value, expected, how)
 
 
 def spoken(found: Held, unit: str) -> str:

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from spectui.checks import _stored
-from spectui.checks._intervals import DRIFT_SHARE, drift, figure
+from spectui.checks._intervals import DRIFT_SHARE, drift
 from spectui.checks._probe import Finding, Probe
 from spectui.checks._subject import Subject
 
 
 def run(subject: Subject) -> Finding:
-    measured = subject.measured
-    assert measured is not None
-    said, result, found = _stored.compare(subject, "accept_length", "")
-    if said is not None:
-        return said
-    assert result is not None
-    assert found is not None
-    new = figure(measured.good, "accept_length", speculative=measured.speculative)
-    assert new is not None
-    value = f"{new.value:.2f} ({new.low:.2f} to {new.high:.2f})"
-    expected = _stored.spoken(found, "")
-    how = (
-        f"{100 * (result.ratio - 1):+.0f} % {result.how}; a shift below {100 * result.resolution:.0f} % cannot be seen"
-    )
+    seen = _stored.compare(subject, "accept_length", "")
+    if isinstance(seen, Finding):
+        return seen
+    result, value, expected, how = seen.agreement, seen.value, seen.expected, seen.how
+    new, found = seen.new, seen.held
     if found.top is not None:
         if result.shifted < 0:
             return Finding(False, value, expected, f"below what an empty store gives: {how}", _LOWER)

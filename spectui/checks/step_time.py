@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from spectui.checks import _stored
-from spectui.checks._intervals import figure
 from spectui.checks._probe import Finding, Probe
 from spectui.checks._subject import Subject
 
@@ -11,18 +10,10 @@ from spectui.checks._subject import Subject
 def run(subject: Subject) -> Finding:
     measured = subject.measured
     assert measured is not None
-    said, result, found = _stored.compare(subject, "step_time_ms", " ms")
-    if said is not None:
-        return said
-    assert result is not None
-    assert found is not None
-    new = figure(measured.good, "step_time_ms", speculative=measured.speculative)
-    assert new is not None
-    value = f"{new.value:.2f} ms ({new.low:.2f} to {new.high:.2f})"
-    expected = _stored.spoken(found, " ms")
-    how = (
-        f"{100 * (result.ratio - 1):+.0f} % {result.how}; a shift below {100 * result.resolution:.0f} % cannot be seen"
-    )
+    seen = _stored.compare(subject, "step_time_ms", " ms")
+    if isinstance(seen, Finding):
+        return seen
+    result, value, expected, how = seen.agreement, seen.value, seen.expected, seen.how
     if result.shifted > 0:
         busy = any(mark.get("name") == "foreign_traffic" for mark in measured.marks)
         crowd = " Others used the server meanwhile: repeat it when it is idle." if busy else ""
