@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.core.profile import Profile
+from spectui.hosts import servers
 from spectui.hosts.records import ServerRecord, alive
 from spectui.session import SessionError, serving, staging
 from spectui.session.arms import Target
@@ -63,14 +64,12 @@ class Changing:
         return f"{arm.letter}: {staged.words}, {outcome.detail}"
 
     def back(self, arm: LiveArm) -> str:
-        """Relaunches with the last settings that were ready."""
+        """Relaunches with the last settings that were ready. They stay the last ones until a server has them again."""
         if not arm.ready_before:
             raise SessionError(f"{arm.letter} has no earlier settings to go back to")
-        profile = arm.ready_before[-1]
-        arm.ready_before = arm.ready_before[:-1]
-        return self.relaunch(arm, profile, remember=False)
+        return self.relaunch(arm, arm.ready_before[-1], back=True)
 
-    def relaunch(self, arm: LiveArm, profile: Profile, *, remember: bool = True) -> str:
+    def relaunch(self, arm: LiveArm, profile: Profile, *, back: bool = False) -> str:
         """Stops the server of this arm where there is one, starts it with ``profile``, waits for a real token."""
         old, was_ready, record = arm.profile, arm.ready, arm.record
         name = record.name if record is not None else profile.name
@@ -82,13 +81,20 @@ class Changing:
 
         def start() -> ServerRecord:
             nonlocal kept
-            kept = keep(profile, name)
             # All that can be found wrong beforehand is, so that a running server is not ended for nothing.
-            prepared = serving.prepare(kept, port=port, version=arm.version, name=name, like=like, freed=freed)
+            prepared = serving.prepare(profile, port=port, version=arm.version, name=name, like=like, freed=freed)
+            kept = keep(profile, name)
+            prepared = serving.kept_as(prepared, kept)
             say = self._say(arm)
-            return serving.launch(prepared, say) if record is None else serving.relaunch(prepared, name, say)
+            now = servers.find_record(name) if record is not None else None
+            if now is not None and record is not None and now.id != record.id and alive(now):
+                raise SessionError(
+                    f"{name} was started anew from elsewhere (pid {now.pid}): choose it again for this arm"
+                )
+            return serving.launch(prepared, say) if now is None else serving.relaunch(prepared, name, say)
 
-        return self._begin(arm, start, lambda _record: kept, old if remember and was_ready else None)
+        before = old if was_ready and not back else None
+        return self._begin(arm, start, lambda _record: kept, before, back=back)
 
     def adopt(self, arm: LiveArm, adoption: Adoption, original: Profile, typed: str) -> str:
         """Relaunches a server that spectui did not start, once its URL was typed; from then on it is one of ours."""
@@ -111,25 +117,27 @@ class Changing:
         start: Callable[[], ServerRecord],
         profile_of: Callable[[ServerRecord], Profile],
         before: Profile | None,
+        *,
+        back: bool = False,
     ) -> str:
-        """``before``: the settings that were ready, to go back to."""
+        """``before``: the settings that were ready, to go back to; ``back``: it is those that are gone back to."""
         if arm.busy:
             raise SessionError(f"{arm.letter} is busy: {arm.busy}")
         arm.busy, arm.failure = "starting", ""
         self.cancelled.discard(arm.letter)
-        ended: list[bool] = []
+        remembered = arm.ready_before if before is None else (*arm.ready_before, before)[-KEPT_READY:]
+        taken = False
         try:
             record = start()
-            ended.append(True)
-            arm.busy = "starting"
-            if before is not None:
-                arm.ready_before = (*arm.ready_before, before)[-KEPT_READY:]
+            arm.busy, taken = "starting", True
+            arm.ready_before = remembered[:-1] if back else remembered
             arm.take(record, profile_of(record))
             arm.staged = None
             self._wait(arm)
         except SessionError as error:
-            if ended or not arm.live or (arm.record is not None and not alive(arm.record)):
+            if taken or not arm.live or (arm.record is not None and not alive(arm.record)):
                 arm.failure = str(error).splitlines()[0]  # what ran before runs no more
+                arm.ready_before = arm.ready_before if taken else remembered
             raise
         finally:
             arm.busy = ""
@@ -160,14 +168,15 @@ class Changing:
 
 def keep(profile: Profile, name: str) -> Profile:
     """The profile as launched, in a file of spectui's own: the operator's file stays as it is, and a later spectui
-    finds what the server was started from."""
+    finds what the server was started from. The file of a server that is still recorded is left to it."""
     folder = locations.state_dir() / "launched"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / profiles.file_name(name)
+    used = {record.profile for record in servers.records()}
+    places = (folder / profiles.file_name(name if n == 1 else f"{name}-{n}") for n in range(1, 1000))
     fresh = replace(profile, path=None, digest=None)
     try:
-        return profiles.save(fresh, path, replace_existing=True)
-    except profiles.ProfileError as error:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return profiles.save(fresh, next(p for p in places if str(p) not in used), replace_existing=True)
+    except (OSError, profiles.ProfileError) as error:
         raise SessionError(f"these settings cannot be launched: {error}") from error
 
 

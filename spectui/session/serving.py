@@ -136,6 +136,11 @@ def prepare(
     return Prepared(profile, plan, launch, arranged.left_out, tuple(notes), version, tuple(head))
 
 
+def kept_as(prepared: Prepared, profile: Profile) -> Prepared:
+    """The same launch, recorded as one of this profile's file."""
+    return replace(prepared, profile=profile, launch=replace(prepared.launch, profile=profile.path or profile.name))
+
+
 def ask_help(prepared: Prepared) -> None:
     """Has the target's own ``--help`` asked in the background, once a version, for the launches to come."""
     if prepared.launch.simulated or interpreter.listed(prepared.head, prepared.version) is not None:
