@@ -30,6 +30,18 @@ def windows_of(records: Iterable[RequestRecord]) -> dict[int, tuple[float, float
     return found
 
 
+def merged(windows: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Windows in the order of time, those that overlap taken together: an arm that runs alone goes from one block to
+    the next without a pause, several requests in flight, and that time must not count twice."""
+    found: list[tuple[float, float]] = []
+    for low, high in sorted(windows):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return found
+
+
 @dataclass(frozen=True)
 class PassResult:
     """Figures of the measured requests of one pass; never pooled with another pass. Computed when first asked for."""
@@ -113,7 +125,24 @@ class PassResult:
 
     @cached_property
     def wall_s(self) -> float:
-        return sum(high - low for low, high in self.windows.values())
+        """Seconds in which at least one measured request was in flight."""
+        return sum(high - low for low, high in merged(self.windows.values()))
+
+    @cached_property
+    def most_in_flight(self) -> int:
+        """The most requests that were in flight at one moment, whatever was asked for."""
+        edges = sorted((t, by) for r in self.records for t, by in ((r.start_s, 1), (r.end_s, -1)))
+        most = now = 0
+        for _, by in edges:
+            now += by
+            most = max(most, now)
+        return most
+
+    @cached_property
+    def in_flight(self) -> float | None:
+        """Requests in flight over the measured time, in the mean: what one step really shared."""
+        busy = sum(r.end_s - r.start_s for r in self.records if r.status != "stopped")
+        return busy / self.wall_s if self.wall_s > 0 else None
 
     @property
     def output_tokens_per_s(self) -> float | None:
@@ -244,6 +273,8 @@ class PassResult:
             "output_tokens": self.output_tokens,
             "tokens_estimated": any(r.tokens_estimated for r in self.good),
             "wall_s": self.wall_s,
+            "in_flight": self.in_flight,
+            "most_in_flight": self.most_in_flight,
             "output_tokens_per_s": self.output_tokens_per_s,
             "ttft_ms": self.ttft_ms,
             "tpot_ms": self.tpot_ms,

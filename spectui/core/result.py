@@ -14,7 +14,7 @@ from spectui.core.energy import heat_over, joules_over
 from spectui.core.evidence import Evidence
 from spectui.core.gather import gather
 from spectui.core.live import LiveFold
-from spectui.core.passes import Key, PassResult, windows_of
+from spectui.core.passes import Key, PassResult, merged, windows_of
 from spectui.core.proposer import ProposerState
 from spectui.core.request import RequestRecord
 from spectui.core.rows import Row
@@ -219,7 +219,7 @@ class _Fold:
                 grown[name] = grown.get(name, 0.0) + value
         interval = server.get("stream_interval")
         hidden = f"the server sends every {interval} steps only" if isinstance(interval, int) and interval > 1 else None
-        windows = list(windows_of(measured).values())
+        windows = merged(windows_of(measured).values())
         joules, missing = joules_over(self.gpus, head.get("gpus") or (), windows)
         prompts = sum(r.prompt_tokens or 0 for r in measured if r.cached_tokens is not None)
         cached = sum(r.cached_tokens or 0 for r in measured)

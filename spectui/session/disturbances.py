@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from spectui.core.accept import counter
-from spectui.core.passes import PassResult
+from spectui.core.passes import PassResult, merged
 from spectui.core.result import RunResult
 from spectui.core.rows import Row
 from spectui.store import journal, locations
@@ -30,8 +30,8 @@ def overlap_s(a: PassResult, b: PassResult) -> float:
     """Seconds in which requests of both passes were measured."""
     return sum(
         max(0.0, min(high, end) - max(low, start))
-        for low, high in a.windows.values()
-        for start, end in b.windows.values()
+        for low, high in merged(a.windows.values())
+        for start, end in merged(b.windows.values())
     )
 
 

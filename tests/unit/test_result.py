@@ -71,6 +71,27 @@ def test_the_window_of_alternating_blocks_is_the_sum_of_the_arms_own() -> None:
     assert one.output_tokens_per_s == pytest.approx(8 * 81 / 8.0)
 
 
+def test_an_arm_alone_goes_from_block_to_block_without_a_pause_and_no_time_counts_twice() -> None:
+    """Sixteen requests, four at a time, in blocks of four: a real EAGLE-3 run, whose blocks overlap."""
+    spans = [
+        (0.0, 1.119), (0.0, 0.687), (0.0, 1.194), (0.0, 1.029), (0.687, 1.421), (1.029, 1.396), (1.119, 1.79),
+        (1.195, 2.281), (1.397, 2.529), (1.421, 1.704), (1.704, 2.679), (1.79, 2.553), (2.281, 3.088), (2.529, 3.528),
+        (2.553, 2.741), (2.679, 3.731),
+    ]  # fmt: skip
+    rows = [
+        record(i, block=i // 4, concurrency=4, start_s=low, first_s=low + 0.01, last_s=high, end_s=high)
+        for i, (low, high) in enumerate(spans)
+    ]
+    one = fold([head(arm_head("A", "EAGLE3")), *map(row_of, rows)]).passes["A", 4, "warm"]
+    assert one.wall_s == pytest.approx(3.731)
+    assert one.output_tokens_per_s == pytest.approx(16 * 81 / 3.731)
+    assert one.most_in_flight == 4
+    assert one.in_flight == pytest.approx(sum(high - low for low, high in spans) / 3.731)
+    apart = [replace(r, start_s=r.start_s + 10 * r.block, end_s=r.end_s + 10 * r.block) for r in rows]
+    turns = fold([head(arm_head("A", "EAGLE3")), *map(row_of, apart)]).passes["A", 4, "warm"]
+    assert turns.wall_s == pytest.approx(1.194 + (2.281 - 0.687) + (2.679 - 1.397) + (3.731 - 2.281))
+
+
 def test_requests_that_share_a_batch_share_the_wall_clock() -> None:
     rows = [record(i, start_s=10.0, end_s=20.0 + i, concurrency=4) for i in range(4)]
     one = fold(journal(*map(row_of, rows))).passes["A", 4, "warm"]
