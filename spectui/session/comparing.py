@@ -129,9 +129,8 @@ def _disturbed(a: ArmSource, b: ArmSource) -> list[str]:
 def _at_once(a: ArmSource, b: ArmSource, sides: tuple[Side, Side]) -> list[str]:
     one, two = (side.result for side in sides)
     found = [] if a.folder == b.folder else disturbances.of_stored((a.result, one), (b.result, two))
-    for source, result in ((a, one), (b, two)):
-        found += disturbances.other_runs(source.result, result, (a.folder, b.folder))
-    return found
+    arms = (("A", a.result, one), ("B", b.result, two))
+    return found + disturbances.other_runs(arms, (a.folder, b.folder))
 
 
 def _notes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -80,23 +81,59 @@ def idle_growth(rows: Iterable[Row]) -> dict[str, int]:
     return grown
 
 
-def other_runs(result: RunResult, one: PassResult, own: Iterable[Path]) -> list[str]:
-    """Other runs of spectui on this node that loaded the same host in these windows."""
-    if not one.windows:
+def other_runs(arms: Iterable[tuple[str, RunResult, PassResult]], own: Iterable[Path]) -> list[str]:
+    """Other runs of spectui that loaded the same host while these passes were measured; ``arms``: A or B, its run and
+    pass. A run is there from its journal's first row to its last: a folder may have been copied here later."""
+    spans = [
+        (name, host_of(result, one.arm), merged(one.windows.values())) for name, result, one in arms if one.windows
+    ]
+    if not spans:
         return []
-    start, end = min(w[0] for w in one.windows.values()), max(w[1] for w in one.windows.values())
-    host, mine = host_of(result, one.arm), {folder.name for folder in own}
+    first = min(windows[0][0] for _, _, windows in spans)
+    mine = {folder.name for folder in own}
     root = locations.runs_dir()
+    found = []
     for path in sorted(root.glob("*/journal.jsonl")) if root.is_dir() else []:
         try:
-            if path.parent.name in mine or path.stat().st_mtime < start:
+            if path.parent.name in mine or path.stat().st_mtime < first:
                 continue
             head = next(iter(journal.read(path)), {})
+            end = _last_time(path)
         except OSError:
             continue
-        if head.get("kind") != "head" or float(head.get("t") or 0.0) > end:
+        begin = head.get("t")
+        if head.get("kind") != "head" or not isinstance(begin, int | float) or end is None:
             continue
         other = RunResult(head, {})
-        if host in {host_of(other, str(arm.get("name"))) for arm in head.get("arms") or ()}:
-            return [f"{one.arm}: another run, {path.parent.name}, loaded {host} at the same time"]
-    return []
+        hosts = {host_of(other, str(arm.get("name"))) for arm in head.get("arms") or ()}
+        shared = {
+            name: sum(max(0.0, min(high, end) - max(low, begin)) for low, high in windows)
+            for name, host, windows in spans
+            if host in hosts
+        }
+        names = [name for name, seconds in shared.items() if seconds > 0]
+        if names:
+            host = next(h for n, h, _ in spans if n == names[0])
+            found.append(
+                f"{' and '.join(dict.fromkeys(names))}: another run, {path.parent.name}, loaded {host} at the same "
+                f"time, for {max(shared.values()):.1f} s: measure again while it is not running"
+            )
+    return found
+
+
+_TAIL = 1 << 16
+
+
+def _last_time(path: Path) -> float | None:
+    """When the last whole row of a journal was written; None where none says."""
+    with open(path, "rb") as file:
+        file.seek(max(0, file.seek(0, 2) - _TAIL))
+        lines = file.read().splitlines()
+    for line in reversed(lines):
+        try:
+            t = json.loads(line).get("t")
+        except (ValueError, AttributeError):
+            continue
+        if isinstance(t, int | float):
+            return float(t)
+    return None

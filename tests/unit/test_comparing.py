@@ -84,7 +84,17 @@ def test_a_third_run_that_loaded_the_host_meanwhile_is_seen() -> None:
     a, b = source("a", run()), source("b", run(start=9000.0))
     keep("c", run(start=1003.0))
     said = comparing.compare_sources(a, b).rows[0].verdict
-    assert said.reasons == ("A: another run, c, loaded node at the same time",)
+    assert said.reasons == (
+        "A: another run, c, loaded node at the same time, for 13.0 s: measure again while it is not running",
+    )
+
+
+def test_runs_whose_folders_were_copied_here_did_not_run_at_the_same_time() -> None:
+    """Their files are younger than they are: what counts is what their rows say."""
+    a, b = source("a", run(start=5000.0)), source("b", run(start=9000.0))
+    keep("c", run(start=1003.0))
+    keep("d", run(start=7000.0))  # between the two
+    assert comparing.compare_sources(a, b).rows[0].verdict.word != "not a fair trial"
 
 
 def counters(arm: str, at: str, tokens: float, t: float) -> Row:
