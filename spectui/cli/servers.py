@@ -102,10 +102,51 @@ def _rows(*, quick: bool) -> list[dict[str, Any]]:
             }
         )
     seen = {server.record.name for server in found if server.record}
-    for record in servers.records():
-        if record.name not in seen and not records.alive(record):
+    rest = [record for record in servers.records() if record.name not in seen]
+    away = [record for record in rest if records.alive(record)]
+    asked = {} if quick else _ask_urls({record.url: record.key for record in away})
+    return [*rows, *(_behind(record, asked.get(record.url)) for record in away), *_ended(rest)]
+
+
+def _behind(record: Any, told: Any) -> dict[str, Any]:
+    """A managed server whose own processes are not seen here: one behind docker, srun or ssh."""
+    from spectui.hosts import elsewhere
+    from spectui.hosts.discover import settings_of
+
+    settings = settings_of(record.argv)
+    listening = elsewhere.answers(record)
+    return {
+        "name": record.name,
+        "url": record.url,
+        "pid": record.pid,
+        "user": record.user,
+        "managed": True,
+        "simulated": record.simulated,
+        "leftover": False,
+        "listening": listening,
+        "algorithm": (told.algorithm if told else "") or str(settings.get("speculative-algorithm", "none")),
+        "model": str(settings.get("model-path") or settings.get("model") or ""),
+        "version": told.version if told else "",
+        "gpus": [],
+        "requests": told.text if told else "",
+        "busy": told.busy if told else None,
+        "in_force": told.settings if told else {},
+        "supervised": "",
+        "phase": _phase(record) if not listening or (told is not None and told.running is None) else "",
+        "via": record.kind,
+    }
+
+
+def _ended(rest: list[Any]) -> list[dict[str, Any]]:
+    from spectui.hosts import elsewhere, records
+
+    rows = []
+    for record in rest:
+        if not records.alive(record):
+            behind = elsewhere.look(record) if record.here else None
             row = {"name": record.name, "url": record.url, "pid": None, "managed": True, "ended": True}
-            rows.append({**row, "log": record.log_path})
+            told = behind.text if behind is not None and behind.runs is not False else ""
+            rows.append({**row, "log": record.log_path, "elsewhere": told})
     return rows
 
 
@@ -134,24 +175,30 @@ def _phase(record: Any) -> str:
 
 
 def _ask(found: list[Any]) -> dict[str, Any]:
-    """What each server that listens says of its requests; those that a run of ours measures are named so."""
+    """What each server that listens says of its requests."""
+    asked = [server for server in found if not server.leftover and server.listening is not False]
+    return _ask_urls({server.url: server.record.key if server.record else None for server in asked})
+
+
+def _ask_urls(references: dict[str, str | None]) -> dict[str, Any]:
+    """By URL, with the reference to its key; those that a run of ours measures are named so."""
     from dataclasses import replace
 
     from spectui.hosts import traffic
     from spectui.session import hot
     from spectui.store import secrets
 
+    if not references:
+        return {}
     ours = hot.measured_by()
     keys: dict[str, str] = {}
-    for server in found:
-        reference = server.record.key if server.record else None
+    for url, reference in references.items():
         try:
             if reference:
-                keys[server.url] = secrets.reveal(reference)
+                keys[url] = secrets.reveal(reference)
         except secrets.SecretError:
             continue  # asked without, and the answer will say so
-    urls = [server.url for server in found if not server.leftover and server.listening is not False]
-    told = traffic.look_all(urls, keys=keys, quiet=ours)
+    told = traffic.look_all(list(references), keys=keys, quiet=ours)
     for url, run in ours.items():
         if url in told:
             told[url] = replace(told[url], why=told[url].why or f"measured by run {run}")
@@ -185,10 +232,12 @@ def _log(args: argparse.Namespace) -> int:
 
 def _state(row: dict[str, Any]) -> str:
     if row.get("ended"):
-        return "ended; spectui stop clears its record"
+        return str(row.get("elsewhere") or "") or "ended; spectui stop clears its record"
     if row.get("leftover"):
         return f"left-over workers of a dead server: spectui stop {row['name'] or '…'} --leftovers"
     words = ["started by spectui" if row["managed"] else "not started by spectui"]
+    if row.get("via") not in (None, "plain"):
+        words[0] += f", through {row['via']}"
     if row["simulated"]:
         words.append("simulated")
     if row["phase"]:

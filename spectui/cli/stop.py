@@ -1,4 +1,7 @@
-"""Ends a server that spectui started, and waits until its memory and ports are back. Nothing else is ever ended."""
+"""Ends a server that spectui started, and waits until its memory and ports are back. Nothing else is ever ended.
+
+``ended`` is null in JSON where that cannot be seen from here: a server on another node whose address no longer answers.
+"""
 
 from __future__ import annotations
 
@@ -28,4 +31,4 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"ended": outcome.ended, "clear": outcome.clear, "text": outcome.text, "left": left}))
     else:
         print(outcome.text)
-    return 0 if outcome.ended else 1
+    return 0 if outcome.ended or outcome.clear else 1

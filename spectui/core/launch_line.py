@@ -36,6 +36,8 @@ SRUN = "srun --overlap --gpus-per-task 1 {python} -m sglang.launch_server {args}
 SSH = "ssh -tt {host} {python} -m sglang.launch_server {args}"
 """Templates of a server's command; :func:`launch_command` says what their places stand for."""
 
+_CLIENTS = {"docker": "docker", "podman": "docker", "nerdctl": "docker", "srun": "srun", "ssh": "ssh"}
+_PREFIXES = frozenset({"sudo", "doas", "env", "nohup", "nice", "ionice", "setsid", "stdbuf", "timeout", "time"})
 _PLACE = re.compile(r"\{\{|\}\}|(?<!\$)\{(\w+)\}")
 
 
@@ -192,11 +194,19 @@ def expand(template: str | Sequence[str], arguments: Sequence[str], places: Mapp
 
 
 def kind_of(argv: Sequence[str]) -> str:
-    """plain, docker, srun or ssh, by the command's first word."""
-    first = argv[0].rsplit("/", 1)[-1] if argv else ""
-    if first in ("docker", "podman", "nerdctl"):
-        return "docker"
-    return first if first in ("srun", "ssh") else "plain"
+    """plain, docker, srun or ssh, by the command's first word, or the one behind a prefix such as ``sudo``."""
+    return _CLIENTS.get(_base(argv[client_at(argv)]), "plain") if argv else "plain"
+
+
+def client_at(argv: Sequence[str]) -> int:
+    """Where the program stands that starts the server elsewhere; 0 where there is none."""
+    if not argv or _base(argv[0]) not in _PREFIXES:
+        return 0
+    return next((i for i, word in enumerate(argv[:8]) if _base(word) in _CLIENTS), 0)
+
+
+def _base(word: str) -> str:
+    return word.rsplit("/", 1)[-1]
 
 
 def _for_shell(word: str) -> str:

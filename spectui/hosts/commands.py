@@ -31,8 +31,10 @@ def notes(argv: Sequence[str], gpus: Sequence[str], environ: Mapping[str, str]) 
     found = []
     if kind == "ssh" and not any(re.fullmatch(r"-[A-Za-z]*t+[A-Za-z]*", w) for w in argv[1:]):
         found.append("without -tt, stopping ends the ssh client only and the server on the other node stays")
-    if kind == "docker" and container_name(argv) is None:
-        found.append("without --name {name}, the container cannot be ended if it does not stop by itself")
+    if kind == "docker" and "exec" in argv[:6]:
+        found.append(
+            "docker exec hands no signal on: stopping ends its client only and the server in the container stays"
+        )
     if kind == "docker" and gpus and not any(",".join(gpus) in w for w in argv):
         found.append("CUDA_VISIBLE_DEVICES does not reach into a container: add --gpus device={gpus}")
     if kind == "ssh" and gpus and not any("CUDA_VISIBLE_DEVICES" in w for w in argv):

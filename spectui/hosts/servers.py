@@ -15,7 +15,7 @@ from pathlib import Path
 
 from spectui.core.launch_line import kind_of
 from spectui.core.redact import hide_argv, hide_env
-from spectui.hosts import children
+from spectui.hosts import children, elsewhere
 from spectui.hosts import records as _records
 from spectui.hosts.commands import container_name, with_keys
 from spectui.hosts.gpus import GpuPanel, read_once
@@ -117,7 +117,7 @@ def launch(plan: LaunchPlan, *, folder: Path | None = None, panel: GpuPanel | No
         panel = read_once(0.8)
     before = {r.uuid: r.memory_used for r in panel.readings if r.memory_used is not None}
     others = {r.uuid: sum(m or 0 for _, m in r.processes) for r in panel.readings}
-    process = _start(argv, env, plan, where)
+    process = _start(elsewhere.labelled(argv, marker), env, plan, where)
     children.keep(process)
     identity = identify(process.pid)
     record = ServerRecord(
@@ -203,7 +203,7 @@ def _refuse_taken(plan: LaunchPlan, folder: Path | None, where: str) -> None:
             where,
             "Stop it first or choose another name.",
         )
-    if kind_of(plan.argv) == "ssh":
+    if elsewhere.on_another_node(kind_of(plan.argv), plan.host):
         return  # the port is the other node's
     taken = holder(plan.port)
     if taken is not None:

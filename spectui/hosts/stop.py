@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.hosts import children, memory
+from spectui.hosts import children, elsewhere, memory
 from spectui.hosts import records as _records
 from spectui.hosts.gpus import GpuPanel, GpuSampler
 from spectui.hosts.leftovers import end_all, end_leftovers, leftovers
 from spectui.hosts.ports import wait_free
 from spectui.hosts.processes import Identity, ProcessRow, identify, same, send, tree, wait_gone
 from spectui.hosts.records import ServerRecord
+from spectui.hosts.serverlog import written_s
 
 Say = Callable[[str], None]
+JUST_ENDED_S = 120.0
+"""A server whose log is older than this has given its memory back long ago."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopOutcome:
-    ended: bool
-    """None of its processes runs any more."""
+    ended: bool | None
+    """None of its processes runs any more. None: behind ssh or the like that cannot be seen from here; its address no
+    longer answers."""
     clear: bool
     """Ended, and its memory and ports are back: another may be launched in its place."""
     text: str
@@ -70,7 +73,7 @@ def stop(
         )
     root = same(record.identity)
     if root is None:
-        return _after_death(record, tell, steps, with_leftovers, folder, clock, sleep)
+        return _after_death(record, tell, steps, with_leftovers, folder, read_gpus, memory_limit_s, clock, sleep)
     family = tree(root)
     if abort is not None:
         try:
@@ -78,24 +81,30 @@ def stop(
             tell("aborted our own requests")
         except Exception as error:  # a server that hangs must still be stoppable
             tell(f"our own requests could not be aborted ({error})")
-    left = _end(record, family, grace_s, tell, clock, sleep)
+    left, killed = _end(record, family, grace_s, tell, clock, sleep)
     rows = tuple(r for r in leftovers(record) if r.pid in {i.pid for i in left})
     if left:
         names = ", ".join(str(i.pid) for i in left)
         return StopOutcome(False, False, f"still running: {names}", tuple(steps), rows)
-    tell("all its processes have ended")
+    behind = elsewhere.settle(record, killed=killed, clock=clock, sleep=sleep)
+    tell("all its processes have ended" if behind is None else behind.text)
+    if behind is not None and behind.runs:
+        return StopOutcome(False, False, f"{record.name}: {behind.text}", tuple(steps))
     back = _wait_for_memory(record, family, read_gpus, say, memory_limit_s, clock, sleep)
     tell(back.text)
     own_ports = (record.port, *((record.nccl_port,) if record.nccl_port else ()), *record.derived_ports)
-    open_ports = () if record.kind == "ssh" else wait_free(own_ports, 60.0, clock=clock, sleep=sleep)
+    away = elsewhere.on_another_node(record.kind, record.host)
+    open_ports = () if away else wait_free(own_ports, 60.0, clock=clock, sleep=sleep)
     if open_ports:
         tell("still open: port " + ", ".join(map(str, open_ports)))
     _records.remove(record, folder)
     clear = back.free and not open_ports
+    ended = True if behind is None or behind.runs is False else None
+    text = f"{record.name} ended" if ended else f"{record.name}: {behind.text if behind else ''}"
     return StopOutcome(
-        True,
+        ended,
         clear,
-        f"{record.name} ended" if clear else f"{record.name} ended, but {back.text if not back.free else steps[-1]}",
+        text if clear else f"{text}, but {back.text if not back.free else steps[-1]}",
         tuple(steps),
         (),
         back.holders,
@@ -115,6 +124,8 @@ def _wait_for_memory(
 ) -> memory.MemoryWait:
     if record.simulated:
         return memory.MemoryWait(True, "simulated server: no GPU memory to wait for")
+    if elsewhere.on_another_node(record.kind, record.host):
+        return memory.MemoryWait(True, f"the GPUs of {record.host} cannot be seen from here")
 
     def wait(read: Callable[[], GpuPanel]) -> memory.MemoryWait:
         return memory.wait(
@@ -142,13 +153,15 @@ def _end(
     tell: Say,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
-) -> list[Identity]:
+) -> tuple[list[Identity], bool]:
+    """(what still runs, whether the first process had to be killed)."""
     send(record.identity, signal.SIGTERM)
     tell(f"SIGTERM to {record.pid}, waiting at most {grace_s:.0f} s")
     left = wait_gone([record.identity], grace_s, clock=clock, sleep=sleep, reap=children.reap)
-    if left and record.kind == "docker" and record.container:
-        tell(f"killing the container {record.container}")
-        _kill_container(record)
+    if record.kind == "docker":
+        # The client hands the signal on, unless it has a terminal or was told not to, and ends with its container.
+        elsewhere.end_containers(record, 0.0 if left else grace_s, tell)
+        left = wait_gone(left, 3.0, clock=clock, sleep=sleep, reap=children.reap)
     # Those seen before, and those that came since.
     known = {i.pid: i for i in family if i.pid != record.pid}
     for row in leftovers(record):
@@ -160,11 +173,12 @@ def _end(
     if not left and rest:
         rest = wait_gone(rest, 1.0, clock=clock, sleep=sleep, reap=children.reap)
     if not rest and not left:
-        return []
+        return [], False
     tell("ending its group: " + ", ".join(str(i.pid) for i in [*left, *rest]))
     if left:
         send(record.identity, signal.SIGKILL)
-    return end_all([*left, *rest], 3.0, clock=clock, sleep=sleep, reap=children.reap)
+    killed = bool(left)
+    return end_all([*left, *rest], 3.0, clock=clock, sleep=sleep, reap=children.reap), killed
 
 
 def _after_death(
@@ -173,6 +187,8 @@ def _after_death(
     steps: list[str],
     with_leftovers: bool,
     folder: Path | None,
+    read_gpus: Callable[[], GpuPanel] | None,
+    memory_limit_s: float,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> StopOutcome:
@@ -182,27 +198,34 @@ def _after_death(
         return StopOutcome(
             False,
             False,
-            f"{record.name} is gone, but left behind: {names}. They are ended on request only",
+            f"{record.name} is gone, but left behind: {names}. They are ended on request only: spectui stop "
+            f"{record.name} --leftovers",
             (),
             tuple(found),
         )
     remained = end_leftovers(record, say=tell, clock=clock, sleep=sleep) if found else []
     if remained:
         return StopOutcome(False, False, "left-over processes still run", tuple(steps), tuple(remained))
+    behind = elsewhere.look(record)
+    if behind is not None and behind.containers and with_leftovers:
+        elsewhere.end_containers(record, 10.0, tell)
+        behind = elsewhere.look(record)
+    if behind is not None and behind.runs:
+        how = f". It is ended on request only: spectui stop {record.name} --leftovers" if behind.containers else ""
+        return StopOutcome(False, False, f"{record.name}: {behind.text}{how}", tuple(steps))
+    back = memory.MemoryWait(True, "")
+    if found or _just_ended(record):
+        back = _wait_for_memory(record, [], read_gpus, tell, memory_limit_s, clock, sleep)
     _records.remove(record, folder)
     text = f"{record.name} was not running" + ("; its left-overs have ended" if found else "")
-    return StopOutcome(True, True, text, tuple(steps), exit_code=children.exit_code(record.pid))
+    if behind is not None and behind.runs is None:
+        text = f"{record.name}: {behind.text}"
+    text += "" if back.free else f", but {back.text}"
+    ended = None if behind is not None and behind.runs is None else True
+    return StopOutcome(ended, back.free, text, tuple(steps), (), back.holders, exit_code=children.exit_code(record.pid))
 
 
-def _kill_container(record: ServerRecord) -> None:
-    try:
-        subprocess.run(
-            [record.argv[0], "kill", record.container or ""],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return  # the client itself is ended next, and what remains is reported
+def _just_ended(record: ServerRecord) -> bool:
+    """Whether the driver may not have given its memory back yet."""
+    written = written_s(record.log_path)
+    return bool(record.memory_before) and written is not None and time.time() - written < JUST_ENDED_S

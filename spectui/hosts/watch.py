@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spectui.engines.sglang.failure import Failure
 from spectui.engines.sglang.log import LogReader, Note
-from spectui.hosts import children, serverlog, timings
+from spectui.hosts import children, elsewhere, serverlog, timings
 from spectui.hosts.records import ServerRecord, alive
 
 _TOKEN_EVERY_S = 2.0
@@ -48,6 +48,8 @@ class ServerState:
     notes: tuple[Note, ...] = ()
     log_trouble: str | None = None
     exit_code: int | None = None
+    elsewhere: str = ""
+    """Of one behind docker, srun or ssh whose client has ended: what may still run there, in a sentence."""
 
 
 class ServerWatch:
@@ -76,6 +78,7 @@ class ServerWatch:
         self._ready_at: float | None = None
         self._asked_at = float("-inf")
         self._gone = False
+        self._elsewhere = ""
         self._before = timings.last_time(record, folder)
 
     def poll(self) -> ServerState:
@@ -87,6 +90,8 @@ class ServerWatch:
         now = self._clock()
         if not running and not self._gone:
             self._gone = True
+            behind = elsewhere.look(self.record)
+            self._elsewhere = behind.text if behind is not None and behind.runs is not False else ""
             self.log.ended(children.exit_code(self.record.pid), now)
         if running and self._ready_at is None:
             self._try_ready(now)
@@ -166,6 +171,7 @@ class ServerWatch:
             notes=tuple(self.log.notes),
             log_trouble=serverlog.trouble(self.record.log_path) if running else None,
             exit_code=children.exit_code(self.record.pid),
+            elsewhere=self._elsewhere,
         )
 
 

@@ -146,7 +146,7 @@ class Changing:
     def _stop(self, arm: LiveArm) -> None:
         assert arm.record is not None
         outcome = serving.stop(arm.record.name, self._say(arm))
-        if not outcome.ended:
+        if outcome.ended is False:
             raise SessionError(outcome.text)
 
     def _wait(self, arm: LiveArm) -> None:

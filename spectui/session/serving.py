@@ -16,7 +16,7 @@ from spectui.core.plan import Plan, resolve
 from spectui.core.profile import Profile, SpeculativePart
 from spectui.core.safe import safe_text
 from spectui.engines.sglang.contract import contract_for
-from spectui.hosts import commands, interpreter, memory, ports, serverlog, servers
+from spectui.hosts import commands, elsewhere, interpreter, memory, ports, serverlog, servers
 from spectui.hosts import stop as stopping
 from spectui.hosts.gpus import GpuSampler
 from spectui.hosts.leftovers import leftovers
@@ -27,8 +27,6 @@ from spectui.store import locations, model_files, profiles
 
 NEWEST = "0.5.15"
 """Whose flags are used where the version of the target is not known before it runs."""
-_JUST_ENDED_S = 120.0
-"""A server whose log is older than this has given its memory back long ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +93,8 @@ def prepare(
     plan = plan_for(profile, version)
     draft = preflight.check_draft(profile)
     reasons = [finding.text for finding in plan.refusals] + list(draft.blocks)
+    if why := elsewhere.returns_at_once(command_of(profile)):
+        reasons.append(f"{why}, so its start could not be followed nor its end be made: use a command that stays.")
     if reasons:
         told = "\n".join(f"  {reason}" for reason in reasons)
         raise SessionError(f"profile {profile.name} would not start:\n{told}")
@@ -103,7 +103,8 @@ def prepare(
     limits = like or preflight.Limits({})
     wanted = port or profile.server.port or ports.free_port(30000)
     head = _head(profile, wanted, name)
-    use = _ports(profile, name or profile.name, wanted, freed, elsewhere=kind_of(head) == "ssh")
+    away = elsewhere.on_another_node(kind_of(head), profile.server.host)
+    use = _ports(profile, name or profile.name, wanted, freed, away=away)
     contract = contract_for(version or NEWEST)
     # Without incremental streaming an event repeats all the text before it: 167 MB for 6,000 tokens.
     more = {**limits.args, "nccl_port": use.nccl_port, "incremental_streaming": True}
@@ -199,9 +200,9 @@ def port_ask(profile: Profile, name: str, port: int) -> ports.PortAsk:
     )
 
 
-def _ports(profile: Profile, name: str, port: int, freed: Collection[int], *, elsewhere: bool) -> ports.PortUse:
+def _ports(profile: Profile, name: str, port: int, freed: Collection[int], *, away: bool) -> ports.PortUse:
     ask = port_ask(profile, name, port)
-    if elsewhere:  # the ports are another node's, and nothing is known of them
+    if away:  # the ports are another node's, and nothing is known of them
         ported = ports.plan([ask], busy={}, free=lambda _port: True)
     else:
         busy = {number: holder.text for number, holder in ports.listening().items() if number not in freed}
@@ -249,7 +250,7 @@ def _wait_for(old: ServerRecord, say: Callable[[str], None]) -> None:
             f"the last {old.name} is gone but left behind: {named}. End them first: spectui stop {old.name} --leftovers"
         )
     written = serverlog.written_s(old.log_path)
-    if old.simulated or not old.memory_before or written is None or time.time() - written > _JUST_ENDED_S:
+    if old.simulated or not old.memory_before or written is None or time.time() - written > stopping.JUST_ENDED_S:
         return
     with GpuSampler(0.5) as sampler:
         sampler.wait_first(5.0)
@@ -281,18 +282,21 @@ def wait_ready(
 def failure_text(record: ServerRecord, state: ServerState) -> str:
     """Why a start failed, with the lines that show it, what is left of it, and where the whole log is."""
     failure = state.failure
+    behind = f"\n  {state.elsewhere}" if state.elsewhere else ""
     if failure is None:
-        return f"{record.name} ended by itself, exit code {state.exit_code}; the log says no reason: {record.log_path}"
+        told = f"{record.name} ended by itself, exit code {state.exit_code}; the log says no reason: {record.log_path}"
+        return told + behind
     telling = [line for line in failure.lines if "Traceback (most recent call last)" not in line]
     shown = "".join(f"\n  {safe_text(line, 160)}" for line in telling[-4:])
     hint = f" {failure.hint}." if failure.hint else ""
-    if failure.kind == "port taken" and record.kind != "ssh" and (holder := ports.holder(record.port)):
+    away = elsewhere.on_another_node(record.kind, record.host)
+    if failure.kind == "port taken" and not away and (holder := ports.holder(record.port)):
         hint += f" Port {record.port} is held by {holder.text}."
     left = "" if state.running else ", ".join(f"{row.name} ({row.pid})" for row in leftovers(record))
     if left:
         shown += f"\n  left behind: {left}; end them with: spectui stop {record.name} --leftovers"
     cause = safe_text(failure.cause, 400).rstrip(". ")
-    return f"{record.name} failed, {failure.kind}: {cause}.{hint}{shown}\n  whole log: {record.log_path}"
+    return f"{record.name} failed, {failure.kind}: {cause}.{hint}{shown}{behind}\n  whole log: {record.log_path}"
 
 
 def stop(

@@ -62,7 +62,9 @@ def started(
     finally:
         for record in mine:
             say(f"stopping {record.name}")
-            serving.stop(record.name)
+            outcome = serving.stop(record.name)
+            if not outcome.ended:
+                say(outcome.text)
 
 
 def _wait(record: ServerRecord, say: Callable[[str], None]) -> None:

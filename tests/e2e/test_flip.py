@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from own_ports import own_port
 
 from spectui.core.profile import Profile, ServerPart, SpeculativePart
 from spectui.hosts import children, servers
-from spectui.hosts.ports import free_port
 from spectui.session import SessionError, serving
 from spectui.session.changing import Changing
 from spectui.session.live_arm import LiveArm
-
 
 ARMS: list[LiveArm] = []
 
@@ -42,7 +41,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def profile(algorithm: str = "NGRAM", **args: Any) -> Profile:
-    port = free_port(47000 + os.getpid() % 1000)
+    port = own_port()
     args = {"sim_speed": 1000, "sim_startup": 0.05, **args}
     knobs: dict[str, Any] = {}
     if algorithm == "EAGLE3":

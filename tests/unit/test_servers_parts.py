@@ -12,7 +12,8 @@ import pytest
 
 from spectui.core import launch_line
 from spectui.core.gpu import GpuReading
-from spectui.hosts import commands, memory, records, serverlog, timings
+from spectui.core.launch_line import kind_of
+from spectui.hosts import commands, elsewhere, memory, records, serverlog, timings
 from spectui.hosts.gpus import GpuPanel
 from spectui.hosts.leftovers import leftovers
 from spectui.hosts.processes import ProcessRow, identify
@@ -240,7 +241,8 @@ def test_a_wrong_template_says_what_is_wrong(template: str, says: str) -> None:
 def test_notes_before_a_launch() -> None:
     assert "-tt" in commands.notes(["ssh", "n", "python"], (), {})[0]
     assert commands.notes(["ssh", "-tt", "n", "python"], (), {}) == []
-    assert len(commands.notes(["docker", "run", "image"], ("0",), {})) == 2
+    assert len(commands.notes(["docker", "run", "image"], ("0",), {})) == 1
+    assert "hands no signal on" in commands.notes(["docker", "exec", "c", "python3"], (), {})[0]
     assert "SGLANG_SIMULATE_ACC_LEN=3" in commands.notes(["python"], (), {"SGLANG_SIMULATE_ACC_LEN": "3"})[0]
 
 
@@ -395,3 +397,33 @@ def test_ready_needs_a_token(tmp_path: Path) -> None:
     assert len(answers) == 1
     now.now += 1.5
     assert watch.poll().ready
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "told"),
+    [
+        ("docker run --rm image python3 -m x -d", "docker", None),
+        ("docker run -d image", "docker", "docker run -d returns at once"),
+        ("podman --log-level info container run --name x -itd image", "docker", "podman run -itd returns at once"),
+        ("sudo -n docker run --detach image", "docker", "docker run --detach returns at once"),
+        ("docker run --gpus all --add-host=a:b image serve -d", "docker", None),
+        ("docker exec c python3", "docker", None),
+        ("ssh -tt -p 22 node python3 -f", "ssh", None),
+        ("ssh -fN node", "ssh", "ssh -f returns at once"),
+        ("env A=1 srun python3 -m x", "srun", None),
+        ("sbatch job.sh", "plain", "sbatch returns at once"),
+        ("python3 -m x docker", "plain", None),
+    ],
+)
+def test_what_returns_at_once_is_seen_beforehand(command: str, kind: str, told: str | None) -> None:
+    assert kind_of(command.split()) == kind
+    assert elsewhere.returns_at_once(command.split()) == told
+
+
+def test_only_a_container_of_ours_gets_a_label() -> None:
+    words = ["sudo", "docker", "--context", "far", "run", "--rm", "image", "python3"]
+    assert " ".join(elsewhere.labelled(words, "m")) == (
+        "sudo docker --context far run --label=spectui.server=m --rm image python3"
+    )
+    for other in ("docker exec c run", "python3 run", "srun docker run x"):
+        assert elsewhere.labelled(other.split(), "m") == other.split()

@@ -85,7 +85,7 @@ def _free_name(name: str) -> str:
 def stop(name: str, *, leftovers: bool = False) -> Job:
     def work(job: Job) -> str:
         outcome = serving.stop(name, job.say, leftovers=leftovers)
-        if not outcome.ended:
+        if outcome.ended is False:
             raise SessionError(outcome.text)
         return outcome.text
 
