@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spectui.cli import options, progress, shown, tables
 from spectui.cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Failure
 from spectui.core.rows import Row
+from spectui.core.safe import safe_text
 from spectui.core.spec import ArmSpec
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ EXAMPLES = """examples:
   spectui compare http://127.0.0.1:30000 http://127.0.0.1:30001 --workload chat --concurrency 1,4,16
   spectui compare http://127.0.0.1:30000 http://127.0.0.1:30001 --workload json --until-sure --max-minutes 20
   spectui compare http://127.0.0.1:30000 20261130-101500-json-1a2b    a server against a stored run
+  spectui compare none eagle3 --workload chat --save-evidence          into both profiles, for spectui check
   spectui compare RUN1 RUN2:B                                        two stored runs; :B names an arm of a run of two
 
 A and B are servers, profiles (started for it and stopped afterwards) or stored runs; the ratio is A's output
@@ -44,6 +46,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="ask a server afterwards whether differing answers part at a near tie (at most 8 prompts)",
     )
+    parser.add_argument(
+        "--save-evidence", action="store_true", help="add the results to the profiles of the sides, for spectui check"
+    )
     options.add_explain(parser)
     options.add_json(parser)
 
@@ -59,12 +64,13 @@ def _minutes(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    from spectui.session import arms, comparing, running
+    from spectui.session import arms, comparing, keeping_evidence, running
     from spectui.session.starting import started
 
     sides = [comparing.split_run(text) for text in (args.a, args.b)]
     stored = [target for target, _ in sides if target.run is not None]
     _check(args, len(stored))
+    keep_in = keeping_evidence.of_sides([target for target, _ in sides]) if args.save_evidence else {}
     asked = options.run_options(args)
     if not stored:
         running.build_spec((), asked)  # what is wrong with it is said before anything is started or asked
@@ -88,13 +94,24 @@ def run(args: argparse.Namespace) -> int:
         explained = _explained(compared, specs) if args.explain_differences else None
     said = compared.as_json()
     said["fit"] = fits
+    kept = [
+        keeping_evidence.keep(path, source.folder, source.arm)
+        for path, source in ((keep_in.get("A"), compared.a), (keep_in.get("B"), compared.b))
+        if path is not None
+    ]
+    said["evidence"] = [written.as_json() for written in kept]
     if explained is not None:
         said["differences"] = explained.as_json()
     if args.json:
         print(json.dumps(said))
     else:
         print_compared(said)
-    return 0
+        for written in kept:
+            print(tables.wrapped(written.text))
+    failed = [written for written in kept if written.trouble]
+    for written in failed:
+        sys.stderr.write(f"spectui: {safe_text(written.text, 1000)}\n")
+    return EXIT_FAILED if failed else 0
 
 
 def _check(args: argparse.Namespace, stored: int) -> None:
@@ -108,6 +125,8 @@ def _check(args: argparse.Namespace, stored: int) -> None:
         raise Failure("--max-minutes is for --until-sure", EXIT_USAGE)
     if args.until_sure and args.no_text and args.explain_differences:
         raise Failure("--explain-differences needs the answers, which --no-text does not keep", EXIT_USAGE)
+    if args.save_evidence and stored == 2:
+        raise Failure("--save-evidence is for what is measured now: spectui profiles save NAME --from RUN", EXIT_USAGE)
     if args.explain_differences and stored == 2:
         raise Failure("--explain-differences asks a server: at least one side must be one", EXIT_USAGE)
     if stored and given:

@@ -18,7 +18,7 @@ from spectui.core.spec import Prompt
 from spectui.engines.sglang.address import read_key
 from spectui.engines.sglang.client import SglangClient
 from spectui.engines.sglang.errors import NotReachable, NotSglang, StillStarting
-from spectui.session import SessionError, arms, check_run
+from spectui.session import SessionError, arms, check_run, keeping_evidence
 from spectui.session.check_run import DEFAULTS, CheckOptions, Target
 from spectui.store import locations, profiles
 
@@ -88,15 +88,19 @@ def target_of(text: str, options: CheckOptions = DEFAULTS) -> Target:
     url = named.url
     if named.profile is not None:
         profile = profiles.load(named.profile)
-        mine = [record for record in live if record.profile == profile.path]
+        mine = [record for record in live if _same_file(keeping_evidence.profile_path(record), named.profile)]
         url = mine[0].url if mine else profile.url
     elif named.server is not None:
         record = next((r for r in servers.records() if r.name == named.server), None)
-        if record is not None and record.profile and Path(record.profile).is_file():
-            profile = profiles.load(record.profile)
+        path = None if record is None else keeping_evidence.profile_path(record)
+        profile = None if path is None else profiles.load(path)
     assert url is not None, "what is neither a run nor a profile has an address"
     key = options.key or (profile.server.api_key if profile else None)
     return Target(text, url, profile, key, options.admin_key or (profile.server.admin_api_key if profile else None))
+
+
+def _same_file(one: Path | None, other: Path) -> bool:
+    return one is not None and one.resolve() == other.resolve()
 
 
 def wait_until_ready(target: Target, limit_s: float, say: Callable[[str], None] = lambda _text: None) -> bool:

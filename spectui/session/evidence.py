@@ -26,12 +26,47 @@ from spectui.core.profile import Profile
 from spectui.core.redact import looks_secret, redact
 from spectui.core.result import RunResult
 from spectui.core.rows import Row
-from spectui.session import SessionError
+from spectui.session import SessionError, running
+from spectui.store import journal
 
 FIRST = 8
 """A check sends this many prompts: what the first ones gave from an empty store is kept apart."""
 ANSWERS, ANSWER_SIGNS = 4, 200
 _SERVER = (*(key for key in SERVER_KEYS if key not in ("model_path", "cuda_graph_bs")), "incremental_streaming")
+
+
+def of_run(folder: Path, arm: str, *, result: RunResult | None = None, model_path: str | None = None) -> dict[str, Any]:
+    """One ``[[evidence]]`` out of a stored run, with its answers and what had been predicted for it.
+
+    ``result``: its fold, where the caller has it. Raises SessionError where the arm measured nothing.
+    """
+    path = folder / "answers.jsonl"
+    rows = journal.read(path) if path.is_file() else ()
+    return entry_of(
+        result or running.result_of(folder),
+        arm,
+        folder.name,
+        answers=[row for row in rows if row.get("arm") in (None, arm)],
+        predictions=predicted_for(folder.name),
+        model_path=model_path,
+    )
+
+
+def predicted_for(run: str) -> list[dict[str, Any]]:
+    """What had been predicted for this run, beside what it measured."""
+    from spectui.predict import tracking
+
+    return [
+        {
+            "kind": miss.kind,
+            "quantity": miss.quantity,
+            "setting": miss.setting,
+            "predicted": round(miss.predicted, 4),
+            "measured": round(miss.measured, 4),
+        }
+        for miss in tracking.misses()
+        if miss.run == run
+    ]
 
 
 def entry_of(

@@ -11,11 +11,10 @@ from spectui import algorithms
 from spectui.core.profile import Profile, ServerPart, SpeculativePart
 from spectui.core.redact import is_secret_name, looks_secret
 from spectui.core.result import RunResult
-from spectui.core.rows import Row
 from spectui.engines.sglang.address import read_key
 from spectui.engines.sglang.client import SglangClient
 from spectui.session import SessionError, evidence, running
-from spectui.store import journal, profiles
+from spectui.store import profiles
 
 _ENVIRONMENT = re.compile(r"^(SGLANG_|SGL_|CUDA_|NCCL_|FLASHINFER_|TRITON_|TORCH_|PYTORCH_|HF_|OMP_)")
 _NEVER = {"CUDA_VISIBLE_DEVICES"}
@@ -36,41 +35,11 @@ def from_run(folder: Path, arm: str | None, name: str, *, any_setting: bool = Fa
     chosen = arm or names[0]
     path = profiles.find(name)
     profile = profiles.load(path) if path is not None else _of_head(result, chosen, name)
-    answers = [r for r in _answers(folder) if r.get("arm") in (None, chosen)]
-    entry = evidence.entry_of(
-        result,
-        chosen,
-        folder.name,
-        answers=answers,
-        predictions=_predictions(folder.name),
-        model_path=profile.server.model_path,
-    )
+    entry = evidence.of_run(folder, chosen, result=result, model_path=profile.server.model_path)
     other = evidence.fits(profile, entry)
     if other and not any_setting:
         raise SessionError(f"{other}: this is no evidence for it. Give another name, or --any-setting", 1)
     return evidence.added(profile, entry)
-
-
-def _predictions(run: str) -> list[dict[str, Any]]:
-    """What had been predicted for this run, beside what it measured."""
-    from spectui.predict import tracking
-
-    return [
-        {
-            "kind": miss.kind,
-            "quantity": miss.quantity,
-            "setting": miss.setting,
-            "predicted": round(miss.predicted, 4),
-            "measured": round(miss.measured, 4),
-        }
-        for miss in tracking.misses()
-        if miss.run == run
-    ]
-
-
-def _answers(folder: Path) -> list[Row]:
-    path = folder / "answers.jsonl"
-    return list(journal.read(path)) if path.is_file() else []
 
 
 def _of_head(result: RunResult, arm: str, name: str) -> Profile:

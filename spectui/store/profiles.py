@@ -62,7 +62,7 @@ def load(path_or_name: str | os.PathLike[str]) -> Profile:
         line = content[: error.start].count(b"\n") + 1
         raise ProfileError(file, (Fault("", "is not UTF-8 text", line),)) from None
     profile = validate(text.replace("\r\n", "\n"), file, name=path.stem)
-    return replace(profile, path=str(path), digest=digest_of(content))
+    return replace(profile, path=os.path.abspath(path), digest=digest_of(content))
 
 
 def find(name: str) -> Path | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui import algorithms
-from spectui.core.profile import Fault, ProfileError, migrate, without_unset
+from spectui.core.profile import DEFAULT_HOST, Fault, ProfileError, migrate, without_unset
 from spectui.core.profile_check import SERVER_KEYS, WORKLOAD_KEYS
 
 tomllib: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -89,6 +89,8 @@ def _update(container: Any, table: Mapping[str, Any], path: str) -> None:
     for key in [key for key in container if key not in table and _ours(path, str(key))]:
         container.remove(key)
     for key, value in table.items():
+        if (path, key, value) == ("server", "host", DEFAULT_HOST) and key not in container and len(container):
+            continue  # it goes without saying, as it did in the file
         there = container.get(key)
         if isinstance(value, Mapping) and isinstance(there, Mapping):
             _update(there, value, f"{path}.{key}" if path else key)
