@@ -104,6 +104,11 @@ def _rows(*, quick: bool) -> list[dict[str, Any]]:
     seen = {server.record.name for server in found if server.record}
     rest = [record for record in servers.records() if record.name not in seen]
     away = [record for record in rest if records.alive(record)]
+    for record in list(away):  # seen from outside as a process of its own, as a container's is
+        twin = next((row for row in rows if row["url"] == record.url and not row["managed"]), None)
+        if twin is not None and record.kind == "docker":
+            twin.update(name=record.name, managed=True, via=record.kind, supervised="")
+            away.remove(record)
     asked = {} if quick else _ask_urls({record.url: record.key for record in away})
     return [*rows, *(_behind(record, asked.get(record.url)) for record in away), *_ended(rest)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,8 @@ import psutil
 from spectui.core.gpu import GpuReading
 from spectui.core.redact import HIDDEN, hide_argv, is_secret, looks_secret
 from spectui.hosts.gpu_facts import gpus_of
-from spectui.hosts.records import ServerRecord, read_all
+from spectui.hosts.processes import marker
+from spectui.hosts.records import ServerRecord, alive, read_all
 from spectui.hosts.sockets import Sockets
 from spectui.hosts.supervision import Supervision, supervision
 from spectui.hosts.visible import Visible, map_visible
@@ -108,11 +109,12 @@ def find(
     in_trees: set[int] = set()
     sockets = Sockets()
     for pid, sim in roots.items():
-        if _has_root_above(pid, by_pid, roots):
+        if any(parent in roots for parent in _ancestors(pid, by_pid)):
             continue
         pids = _tree(pid, children)
         in_trees.update(pids)
-        found.append(_describe(by_pid[pid], sim, pids, gpus, known, sockets))
+        above = _ancestors(pid, by_pid)
+        found.append(_describe(by_pid[pid], sim, pids, above, gpus, known, sockets))
     found += _leftovers(all_, in_trees, children, gpus, known)
     return sorted(found, key=lambda s: (s.leftover, s.port, s.pid))
 
@@ -214,15 +216,27 @@ def _scan() -> list[Row]:
     return found
 
 
-def _has_root_above(pid: int, by_pid: Mapping[int, Row], roots: Mapping[int, bool]) -> bool:
-    seen = {pid}
+def _ancestors(pid: int, by_pid: Mapping[int, Row]) -> list[int]:
+    found: list[int] = []
     parent = by_pid[pid].ppid
-    while parent in by_pid and parent not in seen:
-        if parent in roots:
-            return True
-        seen.add(parent)
+    while parent in by_pid and parent not in found:
+        found.append(parent)
         parent = by_pid[parent].ppid
-    return False
+    return found
+
+
+def _record_of(pid: int, start: float, above: Collection[int], known: Sequence[ServerRecord]) -> ServerRecord | None:
+    """spectui's record of it: of itself, of a script or a prefix above it, or of a step that took its mark along."""
+    mark = marker(pid) if known else None
+    for record in known:
+        if mark is not None and record.id == mark and record.here:
+            return record
+        if record.pid == pid:
+            if record.here and abs(record.start_time - start) < 1.0:
+                return record
+        elif record.pid in above and alive(record):
+            return record
+    return None
 
 
 def _tree(pid: int, children: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
@@ -241,6 +255,7 @@ def _describe(
     row: Row,
     sim: bool,
     pids: tuple[int, ...],
+    above: Collection[int],
     gpus: Sequence[GpuReading],
     known: Sequence[ServerRecord],
     sockets: Sockets,
@@ -257,7 +272,7 @@ def _describe(
     except (psutil.Error, OSError, KeyError):
         pass  # another user's: what could be read until here is shown
     listening = sockets.listens(pids, port)
-    record = next((r for r in known if r.pid == row.pid and r.here and abs(r.start_time - start) < 1.0), None)
+    record = _record_of(row.pid, start, above, known)
     visible = None
     if environ is not None:
         visible = map_visible(gpus, environ.get("CUDA_VISIBLE_DEVICES"), environ.get("CUDA_DEVICE_ORDER"))

@@ -62,7 +62,11 @@ def started(
     finally:
         for record in mine:
             say(f"stopping {record.name}")
-            outcome = serving.stop(record.name)
+            try:
+                outcome = serving.stop(record.name)
+            except SessionError as error:  # ended from elsewhere meanwhile; the other must end all the same
+                say(str(error))
+                continue
             if not outcome.ended:
                 say(outcome.text)
 

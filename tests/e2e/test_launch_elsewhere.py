@@ -17,7 +17,7 @@ import psutil
 import pytest
 from own_ports import own_port
 
-from spectui.hosts import children, servers
+from spectui.hosts import children, discover, servers
 from spectui.hosts.gpus import GpuPanel
 from spectui.hosts.leftovers import leftovers
 from spectui.hosts.servers import LaunchPlan, ServerRecord, ServerState, ServerWatch, StopOutcome
@@ -220,3 +220,17 @@ def test_a_managed_server_behind_a_client_is_listed_while_it_runs(
     assert (row["pid"], row["managed"], row["listening"]) == (record.pid, True, True)
     assert run_command_line(["servers"]) == 0
     assert "started by spectui, through ssh" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "before", [("srun", "--overlap"), ("sh", "-c", '"$@"; exit $?', "start.sh")], ids=["srun", "script"]
+)
+def test_a_server_below_a_script_or_in_a_step_is_known_as_ours(tmp_path: Path, before: tuple[str, ...]) -> None:
+    port = own_port()
+    argv = (*before, sys.executable, "-m", "spectui.engines.sim", "--model-path", "sim", "--port", str(port))
+    record = servers.launch(LaunchPlan("a", argv, "127.0.0.1", port, str(tmp_path / "a.log")), panel=NO_GPUS)
+    until(lambda: [found for found in discover.find() if found.port == port])
+    found = next(found for found in discover.find() if found.port == port)
+    assert found.pid != record.pid
+    assert found.record == record
+    assert stop(record).ended is True
