@@ -143,27 +143,3 @@ def _shift(name: str, ratio: float, low: float, high: float) -> int:
     if low > 1 and ratio > 1 + least:
         return 1
     return 0
-
-
-LEAST_CHECKS = 6
-DRIFT_SHARE = 0.05
-
-
-def drift(points: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
-    """How a figure went over time: (share, low, high) of the change from the first check to the last, by a line through
-    the logarithms. ``points``: (epoch seconds, value). None with fewer than six checks, or all at one moment."""
-    if len(points) < LEAST_CHECKS or min(value for _, value in points) <= 0:
-        return None
-    times = [t - points[0][0] for t, _ in points]
-    logs = [log(value) for _, value in points]
-    n = len(points)
-    mean_t, mean_y = sum(times) / n, sum(logs) / n
-    square = sum((t - mean_t) ** 2 for t in times)
-    span = max(times) - min(times)
-    if square <= 0:
-        return None
-    slope = sum((t - mean_t) * (y - mean_y) for t, y in zip(times, logs, strict=True)) / square
-    rest = sum((y - mean_y - slope * (t - mean_t)) ** 2 for t, y in zip(times, logs, strict=True))
-    reach = t_quantile(0.5 + LEVEL / 2, n - 2) * sqrt(rest / (n - 2) / square)
-    ends = [exp(span * x) - 1 for x in (slope, slope - reach, slope + reach)]
-    return ends[0], ends[1], ends[2]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spectui.checks import _stored
-from spectui.checks._intervals import DRIFT_SHARE, drift
+from spectui.checks import _drift, _stored
 from spectui.checks._probe import Finding, Probe
 from spectui.checks._subject import Subject
 
@@ -20,9 +19,9 @@ def run(subject: Subject) -> Finding:
         if new.low > found.top.high:
             return Finding(True, value, expected, "above what a warm store gave: this one has seen more such text")
         return Finding(True, value, expected, "the store holds text of others; within cold and warm")
-    falling = _falling(subject, new.value)
-    if falling:
-        return Finding(False, value, expected, f"accept length drifts: {falling}; now {how}", _LOWER)
+    trend = _drift.over(subject, new.value)
+    if trend is not None and trend.falling:
+        return Finding(False, value, expected, f"accept length drifts: {trend.text}; now {how}", _LOWER)
     if result.shifted == 0:
         return Finding(True, value, expected, how + _past(subject))
     if result.shifted < 0:
@@ -43,28 +42,13 @@ _LOWER = (
 
 def _past(subject: Subject) -> str:
     """How accept length went over earlier checks with fresh prompts, where there are enough."""
-    past = [h for h in subject.history if isinstance(h.get("accept_length"), (int, float))]
+    past = _drift.alike(subject)
     if len(past) < 2:
         return ""
     first, last = past[0], past[-1]
     span = (float(last["t"]) - float(first["t"])) / 86400
     lengths = [float(h["accept_length"]) for h in past[-5:]]
     return f"; {len(past)} earlier checks over {span:.1f} days: {', '.join(f'{x:.2f}' for x in lengths)}"
-
-
-def _falling(subject: Subject, now: float) -> str:
-    """A fall over the checks of this server and profile, each with fresh prompts; empty where none is shown."""
-    alike = [h for h in subject.history if h.get("workload") == subject.workload and h.get("fed", False) == subject.fed]
-    points = [(float(h["t"]), float(h["accept_length"])) for h in alike if _number(h.get("accept_length"))]
-    found = drift([*points, (subject.now, now)])
-    if found is None or found[2] >= 0 or found[0] > -DRIFT_SHARE:
-        return ""
-    days = (subject.now - points[0][0]) / 86400
-    return f"{100 * found[0]:.0f} % over {len(points) + 1} checks in {days:.1f} days"
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
 PROBE = Probe(

@@ -120,10 +120,12 @@ def print_checked(checked: Checked, *, short: bool = False) -> None:
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(checked.when))
     length = checked.figures.get("accept_length")
     step = checked.figures.get("step_time_ms")
+    trend = checked.figures.get("drift")
     numbers = "".join(
         (
             "" if length is None else f" · accept length {length:.2f}",
             "" if step is None else f" · step {step:.2f} ms",
+            "" if trend is None else f" · accept length went {trend['text']}",
         )
     )
     print(f"{stamp}  {word}{what}{numbers} · {unsure} not checked · {checked.seconds:.1f} s", flush=True)

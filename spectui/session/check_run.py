@@ -76,6 +76,8 @@ def measure(
     run = _stored_run(entry)
     known = {record.prompt_id for records in _records(run).values() for record in records}
     pool = sorted(spec.measuring, key=lambda prompt: prompt.id not in known) if known else list(spec.measuring)
+    if subject.stateful and not options.feed:
+        pool += spec.feeding  # as fresh to this server as the others, and of the same kind
     count, max_tokens = _size(options, entry, spec)
     prompts, subject.reused = state.choose(pool, count)
     subject.workload, subject.workload_hash, subject.max_tokens = spec.workload.name, spec.workload.hash, max_tokens

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui import checks
-from spectui.checks import Finding, Probe, Subject, _gather
+from spectui.checks import Finding, Probe, Subject, _drift, _gather
 from spectui.checks._rotation import Rotation
 from spectui.core.profile import Profile
 from spectui.core.rows import Row
@@ -154,7 +154,8 @@ def check(
         good = all(finding.ok is not False for _, finding in found)
         ids = [record.prompt_id for record in subject.measured.records] if subject.measured else []
         if subject.serves:
-            state.sent(ids, _generated(client), {**figures, "ok": good, "fed": subject.fed})
+            kept = {key: value for key, value in figures.items() if key != "drift"}
+            state.sent(ids, _generated(client), {**kept, "ok": good, "fed": subject.fed})
     checked = Checked(
         target.name,
         target.url,
@@ -191,6 +192,7 @@ def _figures(subject: Subject) -> dict[str, Any]:
     one = subject.measured
     if one is None:
         return {}
+    trend = _drift.over(subject, one.accept_length)
     return {
         "algorithm": subject.algorithm,
         "workload": subject.workload,
@@ -198,6 +200,8 @@ def _figures(subject: Subject) -> dict[str, Any]:
         "step_time_ms": one.step_time_ms,
         "output_tokens_per_s": one.output_tokens_per_s,
         "verify_steps": one.verify_steps,
+        "store_empty": subject.store_empty if subject.stateful else None,
+        "drift": None if trend is None else {**trend.as_json(), "text": trend.text},
     }
 
 

@@ -10,7 +10,8 @@ from core_records import record
 
 from spectui import checks
 from spectui.checks import Finding, Subject
-from spectui.checks._intervals import Figure, agree, drift, figure, stored_figure
+from spectui.checks._drift import drift
+from spectui.checks._intervals import Figure, agree, figure, stored_figure
 from spectui.checks._rotation import Rotation
 from spectui.checks.log_errors import errors_in
 from spectui.checks.structured_request import judge
@@ -246,20 +247,53 @@ def test_prompts_sent_before_prove_nothing_of_a_store() -> None:
     assert "earlier check" in found.detail
 
 
+START = 1_800_000_000.0
+"""A moment after the evidence was written."""
+
+
+def falling(**more: Any) -> list[dict[str, Any]]:
+    row = {"workload": "mixed", "fed": False, "algorithm": "EAGLE3", **more}
+    return [{"t": START + 86400.0 * day, "accept_length": 2.3 - 0.05 * day, **row} for day in range(8)]
+
+
+def drifting(history: list[dict[str, Any]], **values: Any) -> Finding:
+    given: dict[str, Any] = {
+        "profile": profile(),
+        "stored": (entry(accept_length=[2.3, 1.5, 3.5]),),
+        "workload": "mixed",
+        "measured": measured([1.9] * 8),
+        "history": history,
+        "now": START + 86400.0 * 8,
+    }
+    return ask("accept_length", subject(**{**given, **values}))
+
+
 def test_a_fall_over_days_is_drift() -> None:
-    past = [
-        {"t": 86400.0 * day, "accept_length": 2.3 - 0.05 * day, "workload": "mixed", "fed": False} for day in range(8)
-    ]
-    kept = entry(accept_length=[2.3, 1.5, 3.5])
-    about = subject(
-        profile=profile(), stored=(kept,), workload="mixed", measured=measured([1.9] * 8), history=past, now=86400.0 * 8
-    )
-    found = ask("accept_length", about)
+    found = drifting(falling())
     assert found.ok is False
-    assert "drifts" in found.detail
-    steady = [{**row, "accept_length": 1.9 + 0.02 * (i % 2)} for i, row in enumerate(past)]
-    about.history = steady
-    assert ask("accept_length", about).ok is True
+    assert "drifts: -17 %" in found.detail
+    assert "over 9 checks in 8.0 days" in found.detail
+    steady = [{**row, "accept_length": 1.9 + 0.02 * (i % 2)} for i, row in enumerate(falling())]
+    assert drifting(steady).ok is True
+
+
+@pytest.mark.parametrize("other", [{"workload": "edit"}, {"fed": True}, {"algorithm": "EAGLE"}])
+def test_checks_of_something_else_are_no_drift(other: dict[str, Any]) -> None:
+    assert drifting(falling(**other)).ok is True
+
+
+def test_checks_before_the_evidence_are_no_drift() -> None:
+    newer = {**entry(accept_length=[1.9, 1.8, 2.0]), "date": "2027-01-25T00:00:00Z"}
+    assert drifting(falling(), stored=(newer,)).ok is True
+
+
+def test_a_store_emptied_by_a_restart_has_not_drifted() -> None:
+    rows = ngram_subject().stored
+    about = {"info": info(speculative_algorithm="NGRAM"), "profile": profile("NGRAM"), "stored": rows,
+             "measured": measured([1.5, 1.45, 1.55, 1.5] * 2, algorithm="NGRAM"), "generated_before": 1.0}  # fmt: skip
+    learned = falling(algorithm="NGRAM", store_empty=False)
+    assert drifting(learned, **about).ok is True
+    assert drifting(falling(algorithm="NGRAM", store_empty=True), **about).ok is False
 
 
 def test_drift_needs_checks_and_time() -> None:
