@@ -17,32 +17,22 @@ from spectui.core.profile import Profile
 from spectui.engines.sglang.client import INFO_EVERY_S, SglangClient
 from spectui.engines.sglang.errors import EngineError, NotReachable, Unauthorized
 from spectui.engines.sglang.info import ServerInfo
-from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable, live
+from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable
+from spectui.hosts import timings
 from spectui.hosts.records import ServerRecord, alive
 from spectui.hosts.serving import NOT_SERVING, READY, SUSPECT, Poll, probe_due, states
 from spectui.hosts.watch import ServerState, ServerWatch
 from spectui.session import SessionError, stored_curve
 from spectui.session.arms import Target, resolve_key
-from spectui.session.behind import family_of, profile_behind, record_at, tail_of
+from spectui.session.behind import family_of, profile_behind, record_at
 from spectui.session.comparing import ArmSource
+from spectui.session.live_idle import Idle, idle_of
+from spectui.session.live_log import log_tail
 from spectui.session.staging import Staged
 from spectui.session.standing import standing
 
 LOG_LINES = 60
 PROBE_TIMEOUT_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """What the server says of itself while spectui does not measure it."""
-
-    running: int | None = None
-    queued: int | None = None
-    accept_length: str = ""
-    tokens_per_s: float | None = None
-    state: str = "unknown"
-    note: str = ""
-    """Why there are no metrics."""
 
 
 @dataclass
@@ -70,10 +60,14 @@ class LiveArm:
     died: str = ""
     ready_before: tuple[Profile, ...] = ()
     """Settings that were ready, the latest last."""
-    idle: Idle = Idle()
+    idle: Idle = field(default_factory=Idle)
     log: tuple[str, ...] = ()
+    last_start: dict[str, float] = field(default_factory=dict)
+    """Phase -> seconds of the last start of such a server on this node, else of what stood on this arm before."""
     simulated_acceptance: str = ""
     pids: tuple[int, ...] = ()
+    lost_gpus: tuple[int, ...] = ()
+    """Indices of GPUs that it held and whose driver no longer answers for them."""
     hidden: bool = False
     """A letter that was emptied by the operator."""
     _client: SglangClient | None = None
@@ -154,7 +148,8 @@ class LiveArm:
         fresh = LiveArm(self.letter)
         for name in ("info", "error", "state", "staged", "failure", "died", "ready_before", "idle", "log"):
             setattr(self, name, getattr(fresh, name))
-        self.simulated_acceptance, self.pids = "", ()
+        self.last_start = {}
+        self.simulated_acceptance, self.pids, self.lost_gpus = "", (), ()
         self._watch, self._metrics, self._serves, self._info_at = None, None, READY, float("-inf")
         self._polls.clear()
         self.target, self.url = target, target.url if target is not None else None
@@ -216,8 +211,9 @@ class LiveArm:
             return
         if self._watch is None or self._watch.record is not self.record:
             self._watch = ServerWatch(self.record)
+            self.last_start = timings.last_time(self.record) or self.last_start
         self.state = self._watch.poll()
-        self.log = tail_of(self.record.log_path)
+        self.log = log_tail(self.record.log_path)
         if alive(self.record):
             self.pids = family_of(self.record.pid)
             self._check_environment(self.record.pid)
@@ -259,15 +255,13 @@ class LiveArm:
     def _note(self, now: float, reading: MetricsReading | MetricsUnavailable, health: int | None) -> None:
         assert self.info is not None
         running = tokens = None
+        lines = self._watch.log.decode_lines if self._watch is not None else ()
+        self.idle = idle_of(self.info, self._metrics, reading, tuple(lines)[-4:], now)
         if isinstance(reading, MetricsReading):
-            shown = live(self._metrics, reading, speculates=self.info.speculates)
             self._metrics = reading
             running = reading.running
             moved = [v for n, v in reading.counters.items() if n.startswith(("realtime_", "generation_tokens"))]
             tokens = sum(moved) if moved else None
-            self.idle = Idle(running, reading.queued, shown.shown_accept_length, shown.throughput, shown.state)
-        else:
-            self.idle = Idle(accept_length=self.info.accept_length_in_force(), note=reading.reason)
         self._polls.append(Poll(now, health, running, tokens))
         self._serves = states(self._polls)[-1].serves
 
@@ -291,6 +285,17 @@ class LiveArm:
     def serves(self) -> str:
         """ready, suspect, not serving …: what its tokens say, whatever its health says."""
         return self._serves
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the start that goes on is ready, by the last one; None without one."""
+        state = self.state
+        if state is None or state.ready or not state.running:
+            return None
+        if state.left_s is not None:
+            return state.left_s
+        done = [phase.name for phase in state.phases if phase.seconds is not None]
+        return timings.left_s(self.last_start, done, state.phase, state.phase_elapsed_s or 0.0)
 
     @property
     def never_accepted(self) -> str | None:

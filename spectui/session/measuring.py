@@ -43,8 +43,6 @@ class Measuring:
         """The run that goes on or ended last, and those before it whose curves are still shown."""
         self.sources: dict[str, ArmSource] = {}
         self.figures = Figures({})
-        self.predicted: dict[str, float] = {}
-        """Letter -> accept length that was predicted for what now runs there."""
         self.stopping = False
         self._finished: Path | None = None
 
@@ -189,7 +187,6 @@ class Measuring:
         """The arm is another one now: its figures are no longer its own."""
         self.sources.pop(letter, None)
         self.figures = Figures({k: v for k, v in self.figures.passes.items() if k != letter})
-        self.predicted.pop(letter, None)
 
     def last_source(self, letter: str) -> tuple[Path | None, PassResult | None]:
         source = self.sources.get(letter)
@@ -206,18 +203,19 @@ class Measuring:
         seen = (found.last_t or 0.0) if found is not None else 0.0
         if started is not None and started > seen:
             age = max(0.0, now - started)
-            return StoreView(
-                "cold", 0.0, f"empty: nothing was measured since its start {age // 60:.0f}:{age % 60:02.0f} ago"
-            )
+            return StoreView("cold", 0.0, f"empty: it was started {age // 60:.0f}:{age % 60:02.0f} ago, nothing fed")
         if found is None or found.flushed_at is None:
             return StoreView("unknown", None, "no flush was seen yet: what it has learned is not known")
         tokens = found.tokens_since_flush
         age = max(0.0, now - found.flushed_at)
         name = "cold" if tokens < FED_TOKENS / 2 else "warming" if tokens < FED_TOKENS else "fed"
+        if name == "fed" and self.active and found.phase == "feed":
+            name = "warming"  # the runner feeds on until it is steady
         last = self.figures.passes.get(letter)
         if last is not None and not self.active and last.proposer_state.name in ("cold", "warming", "fed", "saturated"):
             name = last.proposer_state.name
-        level = min(0.75, 0.75 * tokens / FED_TOKENS) if name != "saturated" else 1.0
+        most = {"saturated": 1.0, "fed": 0.75, "cold": 0.25}.get(name, 0.67)
+        level = most if name == "saturated" else min(most, 0.75 * tokens / FED_TOKENS)
         count = f"{tokens / 1000:.0f}k" if tokens >= 10_000 else f"{tokens:,}"
         return StoreView(name, level, f"{count} tokens since the flush {int(age // 60)}:{int(age % 60):02d} ago")
 

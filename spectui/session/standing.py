@@ -44,6 +44,12 @@ def _server_standing(arm: LiveArm) -> tuple[str, str]:
         return _error_standing(arm, arm.error)
     if arm.info is None:
         return "connecting", f"connecting to {arm.url} …"
+    if arm.lost_gpus:
+        which = ", ".join(map(str, arm.lost_gpus))
+        return (
+            "GPU lost",
+            f"GPU {which} is lost: the driver no longer answers for it (nvidia-smi, dmesg) — l shows the log",
+        )
     if arm.serves == SUSPECT:
         return "suspect", "suspect: requests are running and no token came for 20 s — l shows the log"
     if arm.serves == NOT_SERVING:
@@ -79,8 +85,9 @@ def _starting(arm: LiveArm) -> str:
     text = f"starting: {state.phase}"
     if state.progress is not None:
         text += f" {state.progress[0]} of {state.progress[1]}"
-    if state.left_s is not None:
-        text += f", about {int(state.left_s // 60)}:{int(state.left_s % 60):02d} left"
+    left = arm.left_s
+    if left is not None:
+        text += f", about {int(left // 60)}:{int(left % 60):02d} left"
     else:
         text += f", {state.elapsed_s:.0f} s so far"
     return text

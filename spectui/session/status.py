@@ -26,7 +26,9 @@ def status_of(live: Live, verdict: str, tone: str, now: float) -> Status:
         return Status(
             f"{busy.letter}: {busy.standing()[1] or busy.busy}", "warn", ("stop", "log", "focus_arm", *common)
         )
-    in_trouble = next((a for a in live.arms.values() if not a.empty and a.standing()[0] in ("failed", "gone")), None)
+    in_trouble = next(
+        (a for a in live.arms.values() if not a.empty and a.standing()[0] in ("failed", "gone", "GPU lost")), None
+    )
     if in_trouble is not None and (in_trouble is arm or staged is None) and not live.measuring.active:
         letter = in_trouble.letter
         keys = ("back", "log", "choose_server") if in_trouble.ready_before else ("log", "choose_server", "apply")

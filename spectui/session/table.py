@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from spectui.core.compare import Comparison
 from spectui.core.metric import BY_KEY, significant
 from spectui.core.passes import PassResult
 from spectui.core.stats import Estimate
-from spectui.session.view import TableRow
+from spectui.session.live_idle import Idle
+from spectui.session.view import Prediction, TableRow
 
 NO_DIFFERENCE = "no difference shown"
 FEED_WORDS = ("store", "feed", "fed", "cold")
@@ -39,6 +40,52 @@ def table(
     return rows
 
 
+def with_predictions(
+    rows: list[TableRow], predicted: Mapping[str, Prediction], passes: Mapping[str, PassResult]
+) -> list[TableRow]:
+    """Below the accept length: what was predicted for the settings that now run, and how far off it was."""
+    cells = {
+        letter: f"{guess.accept_length:.2f}" + (f" · {guess.tokens_per_s:.0f}" if guess.tokens_per_s else "")
+        for letter, guess in predicted.items()
+        if guess.accept_length is not None
+    }
+    if not cells:
+        return rows
+    misses = []
+    for letter in cells:
+        guess, found = predicted[letter].accept_length, passes.get(letter)
+        if guess and found is not None and found.accept_length is not None:
+            misses.append(
+                f"{letter} measured {found.accept_length:.2f}, {100 * (found.accept_length / guess - 1):+.0f} %"
+            )
+    said = TableRow(
+        "  predicted · tok/s", cells.get("A", ""), cells.get("B", ""), "; ".join(misses) or "not run yet", "dim"
+    )
+    at = next((i + 1 for i, row in enumerate(rows) if row.name == BY_KEY["accept_length"].label), len(rows))
+    return [*rows[:at], said, *rows[at:]]
+
+
+def when_idle(idle: Mapping[str, Idle]) -> list[TableRow]:
+    """Before anything is measured: what the servers say of themselves, and which of their sources says so."""
+
+    def row(name: str, read: Callable[[Idle], str]) -> TableRow:
+        return TableRow(name, *(read(idle[letter]) if letter in idle else "" for letter in "AB"))
+
+    rows = [
+        row("requests running", lambda i: "" if i.running is None else f"{i.running}{_queued(i)}"),
+        row("tok/s, its gauge", lambda i: "" if i.tokens_per_s is None else f"{i.tokens_per_s:.0f}"),
+        row("accept length", lambda i: i.accept_length if i.source or i.accept_length == "off" else ""),
+    ]
+    rows = [one for one in rows if one.a or one.b]
+    sources = {letter: i.source for letter, i in idle.items() if i.source}
+    rows += [TableRow(f"  of {letter} by", note=source) for letter, source in sources.items()]
+    return rows + [TableRow(f"  {letter}", note=i.note) for letter, i in idle.items() if i.note]
+
+
+def _queued(idle: Idle) -> str:
+    return f", {idle.queued} queued" if idle.queued else ""
+
+
 def until_measured(tok_s: Mapping[str, str], accept: Mapping[str, str]) -> list[TableRow]:
     """While a store is fed or a server warms up: the present values by letter, since nothing has been measured yet."""
     rows = (("output tok/s now", tok_s), ("accept length now", accept))
@@ -56,6 +103,9 @@ def _row(
     against, tone = ratio_words(ratio, metric.better)
     if ratio is None and plain is not None:
         against = f"{plain:.2f}×"
+    values = [metric.of(side) for side in (a, b) if side is not None]
+    if not against and values and all(value.number is None for value in values):
+        against, tone = values[0].reason, "dim"  # n/a twice says nothing: why it is
     return TableRow(metric.label, _text(key, a), _text(key, b), against, tone)
 
 

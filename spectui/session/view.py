@@ -51,6 +51,19 @@ class StoreView:
 
 
 @dataclass(frozen=True, slots=True)
+class StartView:
+    """A start that is being waited for."""
+
+    share: float | None = None
+    """0 to 1, by what it took last time on this node; None where no start of it was timed yet."""
+    left_s: float | None = None
+    phases: tuple[tuple[str, float | None, float | None], ...] = ()
+    """(name, seconds or None while it lasts or is still to come, seconds of last time or None), in order."""
+    now: str = ""
+    """The phase that goes on, with how far it is: ``graph capture 14 of 20``."""
+
+
+@dataclass(frozen=True, slots=True)
 class ArmView:
     name: str
     state: str = "none"
@@ -73,6 +86,8 @@ class ArmView:
     """Of an idle server: ``last 2.87``, ``off``, ``n/a (fewer than 40 decode steps)``."""
     staged: bool = False
     can_go_back: bool = False
+    start: StartView | None = None
+    """While it is being started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +157,14 @@ class Snapshot:
     gpu_history: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
     gpu_owner: dict[str, str] = field(default_factory=dict)
     """UUID -> arm."""
+    gpu_mean: str = ""
+    """Mean utilization over those that report it; empty without any."""
+    gpu_holders: dict[str, str] = field(default_factory=dict)
+    """UUID -> who else holds it, in words: foreign processes, or ones that cannot be seen."""
+    wait: RunView | None = None
+    """What is waited for where it is no run: a start, with its share and the time left."""
+    chart_now: float | None = None
+    """Right edge of the charts where it stands still: the end of the last run. None: they move on with ``now``."""
     table: tuple[TableRow, ...] = ()
     answer: Answer | None = None
     logs: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -53,6 +53,8 @@ class Actions:
         self.app.in_background("stage", lambda: self.live.stage_step(-1))
 
     def do_drop(self) -> None:
+        if self._home().live_again():
+            return
         if self.live.notice is not None:
             self.live.notice = None
         elif not self.live.drop():
@@ -277,6 +279,18 @@ class Actions:
 
     def do_log(self) -> None:
         self._home().toggle_log()
+
+    def do_cursor_left(self) -> None:
+        self._home().move_cursor(-1)
+
+    def do_cursor_right(self) -> None:
+        self._home().move_cursor(1)
+
+    def do_zoom_in(self) -> None:
+        self._home().zoom_by(0.5)
+
+    def do_zoom_out(self) -> None:
+        self._home().zoom_by(2.0)
 
     def do_help(self) -> None:
         self.app.push_screen(HelpScreen(for_screen(self.app.where), self.app.keys))

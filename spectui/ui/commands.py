@@ -38,7 +38,7 @@ COMMANDS: tuple[Command, ...] = (
         True,
         ("home",),
     ),
-    Command("drop", "escape", "drop", "Drop the staged change", "flip", True, ("home",)),
+    Command("drop", "escape", "drop", "Drop the staged change; back from cursor and zoom", "flip", True, ("home",)),
     Command(
         "knob_down", "left_square_bracket", "[ less", "Stage less of the algorithm's knob", "flip", False, ("home",)
     ),
@@ -76,7 +76,19 @@ COMMANDS: tuple[Command, ...] = (
         "check", "k", "check", "Check the server of the arm in focus, as after a restart", "measure", True, ("home",)
     ),
     Command("chart", "m", "chart", "Switch the chart between tok/s and accept length", "look", False, ("home",)),
-    Command("log", "l", "log", "The log of the arm in focus", "look", False, ("home",)),
+    Command(
+        "log",
+        "l",
+        "log",
+        "The end of each server's log; of the arm in focus where room is short",
+        "look",
+        False,
+        ("home",),
+    ),
+    Command("cursor_left", "left", "cursor", "The values of the charts at an earlier moment", "look", False, ("home",)),
+    Command("cursor_right", "right", "later", "The values of the charts at a later moment", "look", False, ("home",)),
+    Command("zoom_in", "plus", "zoom", "Show less time in the charts, around the cursor", "look", False, ("home",)),
+    Command("zoom_out", "minus", "zoom out", "Show more time in the charts", "look", False, ("home",)),
     Command(
         "command_line",
         "y",
@@ -181,7 +193,10 @@ KEY_WORDS = {
     "question_mark": "?",
     "escape": "esc",
     "slash": "/",
+    "left": "←",
     "right": "→",
+    "plus": "+",
+    "minus": "-",
 }
 """How a key is written for people, where Textual's name is another."""
 

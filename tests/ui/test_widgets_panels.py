@@ -112,8 +112,8 @@ async def test_gpus_as_one_line_an_arm() -> None:
     data = GpuPanelData(readings, {}, {f"u{i}": "A" if i < 4 else "B" for i in range(8)})
     lines = await shown(GpuPanel(compact=True), data)
     assert lines == [
-        "A GPU 0–3  90–93 %  2450 W  1 thermal",
-        "B GPU 4–7  94–97 %  2450 W",
+        "A GPU 0–3  90–93 %  2450 W  mean 92 %  1 thermal",
+        "B GPU 4–7  94–97 %  2450 W  mean 96 %",
     ]
     assert len(await shown(GpuPanel(), data, height=4)) == 2, "also where eight rows do not fit"
 

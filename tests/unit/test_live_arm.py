@@ -184,7 +184,8 @@ def test_idle_figures_are_those_of_before(server: Server) -> None:
         arm.poll(0.0)
         arm.poll(10.0)
         assert arm.idle.state == "idle"
-        assert arm.idle.accept_length == "last 2.87"
+        assert arm.idle.accept_length == "2.87"
+        assert arm.idle.source == "/metrics, last window"
         assert arm.idle.tokens_per_s == 0.0
 
 

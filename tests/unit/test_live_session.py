@@ -316,4 +316,4 @@ def test_a_relaunched_store_is_empty_whatever_the_last_run_fed(tmp_path: Path) -
     measuring.follow(run)
     assert "since the flush" in measuring.store_of("A", 210.0).detail
     assert measuring.store_of("A", 260.0, started=250.0).state == "cold"
-    assert "since its start" in measuring.store_of("A", 260.0, started=250.0).detail
+    assert "it was started" in measuring.store_of("A", 260.0, started=250.0).detail

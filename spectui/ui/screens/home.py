@@ -13,16 +13,17 @@ from textual.screen import Screen
 
 from spectui.core.braille import Row, Run
 from spectui.core.safe import safe_text
-from spectui.session.view import ArmView, Snapshot
+from spectui.session.view import Snapshot
 from spectui.ui.commands import BY_ID, bindings, key_word
+from spectui.ui.screens import home_data
 from spectui.ui.widgets.answer_view import AnswerData, AnswerView, Piece
-from spectui.ui.widgets.arm_card import ArmCard, ArmCardData, Setting, Store
-from spectui.ui.widgets.chart import Chart, ChartData, Line, Mark, Reference
-from spectui.ui.widgets.gpu_panel import GpuPanel, GpuPanelData
+from spectui.ui.widgets.arm_card import ArmCard
+from spectui.ui.widgets.chart import Chart, View
+from spectui.ui.widgets.gpu_panel import GpuPanel
 from spectui.ui.widgets.lines import Part
 from spectui.ui.widgets.log_tail import LogTail
-from spectui.ui.widgets.metric_table import MetricRow, MetricTable
-from spectui.ui.widgets.status_line import HeaderData, HeaderLine, StatusData, StatusLine, keys_row
+from spectui.ui.widgets.metric_table import MetricTable
+from spectui.ui.widgets.status_line import HeaderLine, StatusData, StatusLine, keys_row
 
 if TYPE_CHECKING:
     from spectui.ui.app import SpectuiApp
@@ -42,7 +43,6 @@ class HomeScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown_log_of: str | None = None
         self._log_asked = False
         self._chart = "tok_s"
         self._room = ""
@@ -62,7 +62,8 @@ class HomeScreen(Screen[None]):
             yield MetricTable(id="table", classes="panel")
         with Container(id="words"):
             yield AnswerView(id="answer", classes="panel")
-            yield LogTail(id="log", classes="panel")
+            yield LogTail(id="log-a", classes="panel")
+            yield LogTail(id="log-b", classes="panel")
         yield Status(id="status")
         yield Part(id="summary")
 
@@ -105,66 +106,25 @@ class HomeScreen(Screen[None]):
         if self._room == "tiny":
             self.query_one("#summary", Part).show([(Run(shot.summary),), (Run(shot.status.text),)])
             return
-        self._paint_head(shot)
+        self.query_one(HeaderLine).show(home_data.head_data(shot))
         for card, view in zip(self.query(ArmCard), shot.arms, strict=True):
-            card.show(card_data(view, focused=view.name == shot.focus))
+            card.show(home_data.card_data(view, focused=view.name == shot.focus))
         self._paint_charts(shot)
-        self.query_one(GpuPanel).show(
-            GpuPanelData(shot.gpus, shot.gpu_history, shot.gpu_owner, f"GPUs: {shot.gpu_note}")
-        )
-        self.query_one(MetricTable).show(
-            [
-                MetricRow(row.name, row.a, row.b, row.against, row.tone, row.note)
-                for row in (shot.table if self._room == "full" else shot.table[:COMPACT_ROWS])
-            ]
-        )
+        self.query_one(GpuPanel).show(home_data.gpu_data(shot))
+        most = None if self._room == "full" else COMPACT_ROWS
+        self.query_one(MetricTable).show(home_data.metric_rows(shot, most))
         self._paint_words(shot)
         keys = cast("SpectuiApp", self.app).keys
         shown = tuple((key_word(BY_ID[name], keys), BY_ID[name].word) for name in shot.status.keys)
         self.query_one(Status).show(StatusData(shot.status.text, shot.status.tone, shown))
 
-    def _paint_head(self, shot: Snapshot) -> None:
-        run = shot.run
-        if run is None:
-            data = HeaderData(f"spectui  {shot.node}", "no run yet")
-        elif run.active:
-            data = HeaderData(f"spectui  {shot.node}", run.task, run.share, run.left_s)
-        else:
-            data = HeaderData(f"spectui  {shot.node}", f"last run: {run.task}, {run.status}")
-        self.query_one(HeaderLine).show(data)
-
     def _paint_charts(self, shot: Snapshot) -> None:
-        marks = tuple(Mark(t, word) for t, word in shot.marks)
-        empty = "no run yet: r measures the arm in focus, c compares both"
-        speed = ChartData(
-            "output tok/s",
-            lines=lines_of(shot.tok_s, shot.tok_s_now),
-            now=shot.now,
-            marks=marks,
-            empty=empty,
-        )
-        references = tuple(
-            Reference(value, f"{arm} breaks even {value:.1f}") for arm, value in sorted(shot.break_even.items())
-        )
-        lengths = ChartData(
-            "accept length",
-            lines=lines_of(shot.accept, shot.accept_now),
-            now=shot.now,
-            references=references,
-            floor=1.0,
-            empty=empty,
-        )
-        for name, data in (("tok_s", speed), ("accept", lengths)):
-            chart = self.query_one(f"#{name}", Chart)
+        for chart, data in zip(self._charts, home_data.charts(shot), strict=True):
             if chart.display:
                 chart.show(data)
 
     def _paint_words(self, shot: Snapshot) -> None:
-        starting = next((arm.name for arm in shot.arms if arm.state in ("starting", "failed") and arm.managed), None)
-        wanted = shot.focus if self._log_asked else starting
-        self.set_class(wanted is not None and (self._log_asked or self._room == "full"), "log")
-        if wanted is not None:
-            self.query_one(LogTail).show(shot.logs.get(wanted, ()), title=shot.log_titles.get(wanted, ""))
+        self._paint_logs(shot)
         answer = shot.answer
         if answer is not None:
             view = self.query_one(AnswerView)
@@ -174,10 +134,52 @@ class HomeScreen(Screen[None]):
             pieces = tuple(Piece(text, tokens) for tokens, text in answer.pieces)
             view.show(AnswerData(f"{answer.arm} {answer.rid}", pieces, answer.done))
 
+    def _paint_logs(self, shot: Snapshot) -> None:
+        """Both logs side by side where asked for and where there is room; that of a start or a failure unasked."""
+        troubled = [arm.name for arm in shot.arms if arm.state in ("starting", "failed") and arm.managed]
+        full = self._room == "full"
+        wanted: list[str] = troubled[:1] if full else []
+        if self._log_asked:
+            logged = [arm.name for arm in shot.arms if shot.logs.get(arm.name)]
+            wanted = logged if full and shot.focus in logged else [shot.focus]
+        self.set_class(bool(wanted), "log")
+        for letter, tail in zip("AB", self.query(LogTail), strict=True):
+            tail.display = letter in wanted
+            if letter in wanted:
+                tail.show(shot.logs.get(letter, ()), title=shot.log_titles.get(letter, ""))
+
     # -- looking around
+
+    @property
+    def _charts(self) -> tuple[Chart, Chart]:
+        return self.query_one("#tok_s", Chart), self.query_one("#accept", Chart)
 
     def toggle_log(self) -> None:
         self._log_asked = not self._log_asked
+
+    def move_cursor(self, cells: int) -> None:
+        """Both charts have one clock, so the cursor stands at one moment in both."""
+        first = next(chart for chart in self._charts if chart.display)
+        first.move_cursor(cells)
+        self._look(first.view)
+
+    def zoom_by(self, factor: float) -> None:
+        first = next(chart for chart in self._charts if chart.display)
+        first.zoom_by(factor)
+        self._look(first.view)
+
+    def live_again(self) -> bool:
+        """Neither cursor nor zoom; True when there was one."""
+        had = any(chart.view != View() for chart in self._charts)
+        self._look(View())
+        return had
+
+    def _look(self, view: View) -> None:
+        for chart in self._charts:
+            chart.look(view)
+            hint = "" if view == View() else "← → cursor  + − zoom  esc live"
+            if str(chart.border_subtitle or "") != hint:
+                chart.border_subtitle = hint
 
     def switch_chart(self) -> None:
         self._chart = "accept" if self._chart == "tok_s" else "tok_s"
@@ -210,29 +212,3 @@ def fitting(keys: Sequence[tuple[str, str]], width: int, always: int = 2) -> lis
     while kept and sum(len(key) + len(what) + 3 for key, what in (*kept, *last)) - 2 > width:
         kept.pop()
     return kept + last
-
-
-def card_data(view: ArmView, *, focused: bool) -> ArmCardData:
-    return ArmCardData(
-        view.name,
-        view.state,
-        view.address,
-        view.version,
-        view.simulated,
-        view.algorithm,
-        view.staged_algorithm,
-        tuple(Setting(s.label, s.value, s.staged) for s in view.settings),
-        view.model,
-        Store(view.store.state, view.store.level, view.store.detail) if view.store is not None else None,
-        view.stateless,
-        view.trouble or None,
-        focused,
-    )
-
-
-def lines_of(points: dict[str, tuple[tuple[float, float | None], ...]], now: dict[str, str]) -> tuple[Line, ...]:
-    return tuple(
-        Line(arm, values, now.get(arm, ""), arm.lower(), dashed=arm == "B")
-        for arm, values in sorted(points.items())
-        if any(value is not None for _, value in values)
-    )

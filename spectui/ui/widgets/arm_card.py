@@ -10,6 +10,7 @@ from textual.content import Content
 from spectui.core.braille import Row, Run
 from spectui.core.safe import safe_text, to_ascii
 from spectui.ui.widgets.lines import Lines, width_of
+from spectui.ui.widgets.progress_bar import bar
 
 STATES = {
     "ready": ("●", "good"),
@@ -17,6 +18,7 @@ STATES = {
     "stopping": ("○", "warn"),
     "suspect": ("○", "warn"),
     "failed": ("✗", "bad"),
+    "GPU lost": ("✗", "bad"),
     "gone": ("✗", "bad"),
     "stored": ("■", ""),
     "none": ("·", "dim"),
@@ -48,6 +50,18 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """A start that is waited for."""
+
+    share: float | None = None
+    left_s: float | None = None
+    phases: tuple[tuple[str, float | None, float | None], ...] = ()
+    """(name, seconds or None while it lasts or is still to come, seconds of last time or None), in order."""
+    now: str = ""
+    """The phase that goes on."""
+
+
+@dataclass(frozen=True, slots=True)
 class ArmCardData:
     letter: str
     state: str = "none"
@@ -62,6 +76,10 @@ class ArmCardData:
     store: Store | None = None
     stateless: str = "draft has no state"
     """Said where there is no store."""
+    idle: str = ""
+    """What an idle server says of itself."""
+    start: Start | None = None
+    """While it starts: its phases take the place of model and store."""
     trouble: str | None = None
     """One sentence that takes the second line's place: why it is not ready, and what helps."""
     focused: bool = False
@@ -124,10 +142,41 @@ def title_row(data: ArmCardData) -> Row:
 
 
 def card_rows(data: ArmCardData, width: int) -> list[Row]:
-    """Settings or trouble, model, store. Trouble comes in the place of the settings, the first thing that is read."""
+    """Settings or trouble, model, store. Trouble comes in the place of the settings, the first thing that is read. A
+    start shows what is started, how far it is, and its phases."""
+    if data.start is not None and data.trouble:
+        return [_wrapped_trouble(data, width), settings_row(data), phases_row(data.start, width)]
     second = _wrapped_trouble(data, width) if data.trouble else settings_row(data)
     third = _joined([safe_text(part, 80) for part in data.model], width)
-    return [second, (Run(third),), _store_row(data)]
+    return [second, (Run(third),), _store_row(data, width)]
+
+
+def phases_row(start: Start, width: int) -> Row:
+    """``█████░░░░░ 48 %  weights 21 s · graph capture 11 of 31 s · warm-up 4 s``: done, now and to come apart."""
+    row: list[Run] = []
+    if start.share is not None:
+        row += [Run(bar(start.share, _GAUGE), "a"), Run(f" {100 * start.share:.0f} %  ")]
+    current = next((name for name, seconds, _ in start.phases if seconds is None), None)
+    parts: list[Run] = []
+    for name, seconds, last in start.phases:
+        word = safe_text(name, 20)
+        if seconds is not None:
+            parts.append(Run(f"{word} {_seconds(seconds)}", "good"))
+        elif name == current:
+            parts.append(Run(f"▸ {word}{f' of {_seconds(last)}' if last is not None else ''}", "strong"))
+        else:
+            parts.append(Run(f"{word}{f' {_seconds(last)}' if last is not None else ''}", "dim"))
+    room = width - width_of(tuple(row))
+    while len(parts) > 1 and sum(len(part.text) + 3 for part in parts) - 3 > room:
+        # What is over matters least: it makes room for what goes on and what is to come.
+        parts.pop(0 if parts[0].tag == "good" else -1)
+    for number, part in enumerate(parts):
+        row += [Run(" · ", "dim"), part] if number else [part]
+    return tuple(row)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def _wrapped_trouble(data: ArmCardData, width: int) -> Row:
@@ -158,17 +207,18 @@ def _joined(parts: Sequence[str], width: int) -> str:
     return text
 
 
-def _store_row(data: ArmCardData) -> Row:
+def _store_row(data: ArmCardData, width: int) -> Row:
     if data.store is None:
-        return (Run(data.stateless if data.state != "none" else "", "dim"),)
+        words = "; ".join(part for part in (data.stateless, data.idle) if part)
+        return (Run(safe_text(words, width) if data.state != "none" else "", "dim"),)
     store = data.store
     tone = {"fed": "good", "cold": "warn", "warming": "warn", "saturated": "warn"}.get(store.state, "dim")
-    return (
-        Run("store "),
-        Run(gauge(store), tone),
-        Run(f" {safe_text(store.state, 12)}", tone),
-        Run("   " + safe_text(store.detail, 120) if store.detail else ""),
-    )
+    row = [Run("store "), Run(gauge(store), tone), Run(f" {safe_text(store.state, 12)}", tone)]
+    row += [Run("   " + safe_text(store.detail, 120))] if store.detail else []
+    idle = f"   {safe_text(data.idle, 160)}"
+    if data.idle and width_of(tuple(row)) + len(idle) <= width:
+        row.append(Run(idle, "dim"))
+    return tuple(row)
 
 
 def gauge(store: Store) -> str:

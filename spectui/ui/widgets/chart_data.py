@@ -57,6 +57,8 @@ class ChartData:
     """Where given, a zoomed chart labels times since it; else before now."""
     empty: str = "no data yet"
     """What to say where there is nothing to draw: the reason, if there is one."""
+    end_word: str = "now"
+    """What the right edge of a picture that is not zoomed is called."""
 
 
 @dataclass(frozen=True, slots=True)

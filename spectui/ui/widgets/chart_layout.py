@@ -174,7 +174,8 @@ def _draw_overlays(
             canvas.text(column, canvas.rows - 1, text, mark.tag)
             free_from = column + len(text)
     if not any(value is not None for one in values for value in one):
-        canvas.text(max(0, (canvas.columns - len(data.empty)) // 2), canvas.rows // 2, data.empty, "dim")
+        empty = data.empty if len(data.empty) <= canvas.columns else data.empty[: max(0, canvas.columns - 1)] + "…"
+        canvas.text(max(0, (canvas.columns - len(empty)) // 2), canvas.rows // 2, empty, "dim")
     if heading and canvas.rows >= 2:
         canvas.text(0, 0, f"{data.title} {data.unit}".strip(), "dim")
     if view.cursor is not None:
@@ -260,7 +261,7 @@ def _time_marks(data: ChartData, view: View, grid: Grid, step: float) -> list[tu
     if view.zoom is None:  # the labels stand still while the curves pass
         many = int(grid.columns * grid.cell_s / step)
         ahead = [(grid.columns - 1 - round(i * step / grid.cell_s), clock(-i * step)) for i in range(1, many + 1)]
-        return [(grid.columns - 1, "now"), *ahead]
+        return [(grid.columns - 1, data.end_word), *ahead]
     origin = data.now if data.origin is None else data.origin
     first = math.ceil((grid.start - origin) / step)
     count = min(50, int(grid.columns * grid.cell_s / step) + 1)

@@ -20,6 +20,10 @@ class GpuPanelData:
     """UUID -> utilization in percent, oldest first, None for a gap; the last few are drawn."""
     owners: Mapping[str, str] = field(default_factory=dict)
     """UUID -> letter of the arm whose processes hold it; others have none."""
+    mean: str = ""
+    """Mean utilization in words; empty without any."""
+    holders: Mapping[str, str] = field(default_factory=dict)
+    """UUID -> who else holds it, in words."""
     nothing: str = "no GPU to be seen here"
     """What to say without readings: the reason."""
 
@@ -46,16 +50,33 @@ class GpuPanel(Lines):
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         if self.compact:
             return max(1, len(arms(self._data)))
-        return max(1, len(self._data.readings))
+        return max(1, len(self._data.readings) + len(notes(self._data, width)))
 
     def rows(self, width: int, height: int) -> Sequence[Row]:
         data = self._data
         if not data.readings:
             return ((Run(safe_text(data.nothing, max(0, width)), "dim"),),)
         if self.compact or len(data.readings) > height:
-            lines = [arm_line(letter, readings, width) for letter, readings in arms(data).items()]
+            lines = [arm_line(letter, readings, width, data) for letter, readings in arms(data).items()]
             return lines if len(lines) <= height else lines[:height]
-        return [gpu_row(reading, data, width, self.form) for reading in data.readings]
+        rows = [gpu_row(reading, data, width, self.form) for reading in data.readings]
+        return [*rows, *notes(data, width)[: height - len(rows)]]
+
+
+def notes(data: GpuPanelData, width: int) -> list[Row]:
+    """Below the GPUs: what they do on average, and who holds those that are no arm's."""
+    rows: list[Row] = []
+    power = [r.power_w for r in data.readings if r.power_w is not None]
+    if data.mean:
+        total = f" · {sum(power):,.0f} W together" if len(power) > 1 else ""
+        rows.append((Run("mean ", "dim"), Run(safe_text(f"{data.mean}{total}", max(0, width - 5)))))
+    by_words: dict[str, list[int]] = {}
+    for reading in data.readings:
+        if words := data.holders.get(reading.uuid):
+            by_words.setdefault(words, []).append(reading.index)
+    for words, indices in by_words.items():
+        rows.append((Run(safe_text(f"GPU {_numbers(indices)}: {words}", width), "warn"),))
+    return rows
 
 
 def arms(data: GpuPanelData) -> dict[str, list[GpuReading]]:
@@ -92,7 +113,7 @@ def gpu_row(reading: GpuReading, data: GpuPanelData, width: int, form: str = "br
     return tuple(row)
 
 
-def arm_line(letter: str, readings: Sequence[GpuReading], width: int) -> Row:
+def arm_line(letter: str, readings: Sequence[GpuReading], width: int, data: GpuPanelData | None = None) -> Row:
     """``A GPU 0–3  96–97 %  2415 W  2 power-capped``: range of utilization, total power, worst throttle reason."""
     lost = [reading for reading in readings if reading.lost]
     seen = [reading for reading in readings if not reading.lost]
@@ -105,6 +126,8 @@ def arm_line(letter: str, readings: Sequence[GpuReading], width: int) -> Row:
         parts.append("utilization n/a")
     if power:
         parts.append(f"{sum(power):.0f} W" + ("" if len(power) == len(seen) else f" of {len(power)}"))
+    if len(used) > 1:
+        parts.append(f"mean {sum(used) / len(used):.0f} %")
     held = {reason: sum(reason in r.throttle for r in seen) for r in seen for reason in r.throttle}
     tail: list[Run] = []
     if lost:
@@ -112,6 +135,9 @@ def arm_line(letter: str, readings: Sequence[GpuReading], width: int) -> Row:
     if held:
         worst = max(held, key=lambda reason: held[reason])
         tail.append(Run(f"  {held[worst]} {safe_text(worst, 30)}", "warn"))
+    foreign = [data.holders[r.uuid] for r in readings if r.uuid in data.holders] if data is not None else []
+    if foreign:
+        tail.append(Run(f"  {safe_text(foreign[0], 60)}", "warn"))
     name = Run(f"{letter or '-'} ", letter.lower() if letter and letter in "ABCD" else "dim")
     return (name, Run("  ".join(parts)), *tail)
 

@@ -1,0 +1,86 @@
+"""The session's snapshot as what the widgets of the home screen take."""
+
+from __future__ import annotations
+
+from spectui.session.view import ArmView, RunView, Snapshot
+from spectui.ui.widgets.arm_card import ArmCardData, Setting, Start, Store
+from spectui.ui.widgets.chart_data import ChartData, Line, Mark, Reference
+from spectui.ui.widgets.gpu_panel import GpuPanelData
+from spectui.ui.widgets.metric_table import MetricRow
+from spectui.ui.widgets.status_line import HeaderData
+
+
+def head_data(shot: Snapshot) -> HeaderData:
+    """What is measured or waited for, how far it is, and how long it takes."""
+    run: RunView | None = shot.run if shot.run is not None and shot.run.active else shot.wait or shot.run
+    left = f"spectui  {shot.node}"
+    if run is None:
+        return HeaderData(left, "no run yet")
+    if run.active:
+        return HeaderData(left, run.task, run.share, run.left_s)
+    return HeaderData(left, f"last run: {run.task}, {run.status}")
+
+
+def card_data(view: ArmView, *, focused: bool) -> ArmCardData:
+    start = view.start
+    return ArmCardData(
+        view.name,
+        view.state,
+        view.address,
+        view.version,
+        view.simulated,
+        view.algorithm,
+        view.staged_algorithm,
+        tuple(Setting(s.label, s.value, s.staged) for s in view.settings),
+        view.model,
+        Store(view.store.state, view.store.level, view.store.detail) if view.store is not None else None,
+        view.stateless,
+        view.idle,
+        Start(start.share, start.left_s, start.phases, start.now) if start is not None else None,
+        view.trouble or None,
+        focused,
+    )
+
+
+def gpu_data(shot: Snapshot) -> GpuPanelData:
+    return GpuPanelData(
+        shot.gpus, shot.gpu_history, shot.gpu_owner, shot.gpu_mean, shot.gpu_holders, f"GPUs: {shot.gpu_note}"
+    )
+
+
+def metric_rows(shot: Snapshot, most: int | None = None) -> list[MetricRow]:
+    return [MetricRow(row.name, row.a, row.b, row.against, row.tone, row.note) for row in shot.table[:most]]
+
+
+def charts(shot: Snapshot) -> tuple[ChartData, ChartData]:
+    """tok/s and accept length, on one clock. After a run the picture stands still, so that it can be looked at."""
+    still = shot.chart_now is not None
+    now = shot.chart_now if shot.chart_now is not None else shot.now
+    marks = tuple(Mark(t, word) for t, word in shot.marks)
+    empty = (
+        "nothing was measured in these two minutes" if shot.run is not None else "no run yet: r measures, c compares"
+    )
+    breaks = tuple(Reference(value, f"{arm} breaks even {value:.1f}") for arm, value in sorted(shot.break_even.items()))
+    end = "end of run" if still else "now"
+    speed = ChartData(
+        "output tok/s", lines=lines_of(shot.tok_s, shot.tok_s_now), now=now, marks=marks, empty=empty, end_word=end
+    )
+    lengths = ChartData(
+        "accept length",
+        lines=lines_of(shot.accept, shot.accept_now),
+        now=now,
+        references=breaks,
+        marks=marks,
+        floor=1.0,
+        empty=empty,
+        end_word=end,
+    )
+    return speed, lengths
+
+
+def lines_of(points: dict[str, tuple[tuple[float, float | None], ...]], now: dict[str, str]) -> tuple[Line, ...]:
+    return tuple(
+        Line(arm, values, now.get(arm, ""), arm.lower(), dashed=arm == "B")
+        for arm, values in sorted(points.items())
+        if any(value is not None for _, value in values)
+    )
