@@ -20,7 +20,7 @@ def run(subject: Subject) -> Finding:
     held = set(server.gpus) if server is not None else set()
     visible = set(server.visible.indices) if server is not None and server.visible is not None else set()
     mine = held or visible
-    if not mine and subject.info is not None and subject.info.simulated:
+    if not held and subject.info is not None and subject.info.simulated:
         return not_checked("a simulated server holds no GPU")
     if not mine:
         return not_checked("the driver shows no process of this server on a GPU (a container, perhaps)")
@@ -32,8 +32,14 @@ def run(subject: Subject) -> Finding:
     gone = [r for r in lost if r.index in mine]
     if gone:
         return Finding(False, value, expected, f"GPU {', '.join(str(r.index) for r in gone)} is lost", step)
-    if held and wanted and len(held) < wanted:
-        detail = f"the server's {wanted} ranks should hold as many GPUs, its processes hold {len(held)}"
+    absent = server.visible.invalid if server is not None and server.visible is not None else None
+    if absent:
+        detail = f"the server was given GPU {absent} (CUDA_VISIBLE_DEVICES), and the driver knows no such GPU"
+        return Finding(False, value, expected, detail, step)
+    sliced = server is not None and server.visible is not None and server.visible.mig
+    if wanted and len(mine) < wanted and not sliced:
+        has = f"its processes hold {len(held)}" if held else f"it can see {len(mine)}"
+        detail = f"the server's {wanted} ranks should hold as many GPUs, {has}"
         return Finding(False, value, expected, detail, step)
     hot = [f"GPU {r.index}: {', '.join(r.throttle)}" for r in readings if any(_hard(t) for t in r.throttle)]
     if hot:
@@ -49,6 +55,7 @@ def _hard(reason: str) -> bool:
 
 
 def _world(subject: Subject) -> int | None:
+    """GPUs that the server should hold on this node."""
     if subject.info is None:
         return None
     size = 1
@@ -57,7 +64,8 @@ def _world(subject: Subject) -> int | None:
         if key == "dp_size" and subject.info.raw.get("enable_dp_attention"):
             continue
         size *= value if isinstance(value, int) and value > 0 else 1
-    return size
+    nodes = subject.info.raw.get("nnodes")
+    return max(1, size // nodes) if isinstance(nodes, int) and nodes > 0 else size
 
 
 def _stored_names(subject: Subject) -> list[str]:

@@ -22,7 +22,7 @@ def run(subject: Subject) -> Finding:
     assert subject.profile is not None
     if subject.speculation_left_out:
         return not_checked("the server runs without speculation, see the probe on speculation")
-    rows = _speculative(subject) + _server(subject)
+    rows = _speculative(subject) + _server(subject) + _files(subject)
     wrong = [row for row in rows if not row["ok"]]
     value = "as asked" if not wrong else "; ".join(f"{r['key']} {_word(r['in_force'])}" for r in wrong)
     expected = "; ".join(f"{r['key']} {_word(r['expected'])}" for r in wrong) or f"{len(rows)} settings"
@@ -132,6 +132,32 @@ def _server(subject: Subject) -> list[dict[str, Any]]:
                 "ok": good,
             }
         )
+    return rows
+
+
+def _files(subject: Subject) -> list[dict[str, Any]]:
+    """Model and draft under the same path as ever: is it the same ``config.json`` and revision as when measured?"""
+    assert subject.info is not None
+    now = {"model": subject.info.model_path, "draft": str(subject.info.settings.get("draft_model_path") or "")}
+    rows = []
+    for part, path in now.items():
+        then = next((kept for entry in subject.stored if isinstance(kept := entry.get(part), Mapping)), {})
+        found = model_files.identity(path or "", cached=subject.server is not None) or {}
+        if not found or not _same_path(then.get("path"), path):
+            continue
+        for key in ("config_hash", "revision"):
+            if then.get(key) and found.get(key):
+                good = then[key] == found[key]
+                rows.append(
+                    {
+                        "key": f"{part} {key}",
+                        "asked": then[key],
+                        "expected": then[key],
+                        "in_force": found[key],
+                        "by": "you" if good else "something else",
+                        "ok": good,
+                    }
+                )
     return rows
 
 

@@ -9,8 +9,6 @@ temperature, seed, thinking, requests), ``result`` (a table each concurrency and
 
 from __future__ import annotations
 
-import hashlib
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,8 +24,10 @@ from spectui.core.profile import Profile
 from spectui.core.redact import looks_secret, redact
 from spectui.core.result import RunResult
 from spectui.core.rows import Row
+from spectui.engines.sglang.address import is_loopback
 from spectui.session import SessionError, running
 from spectui.store import journal
+from spectui.store.model_files import identity
 
 FIRST = 8
 """A check sends this many prompts: what the first ones gave from an empty store is kept apart."""
@@ -91,6 +91,7 @@ def entry_of(
     settings = {k: v for k, v in _plain(of_arm.get("settings_in_force") or {}).items() if k in known}
     told = _plain(of_arm.get("server") or {})
     server = {key: told[key] for key in _SERVER if key in told}
+    here = is_loopback(str(of_arm.get("url") or ""))
     entry: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(head.get("t") or time.time()))),
         "run": run,
@@ -101,8 +102,8 @@ def entry_of(
         "settings_asked": _plain(of_arm.get("settings_asked") or {}),
         "settings_in_force": settings,
         "server": server,
-        "model": model_facts(model_path or str(of_arm.get("model") or "")),
-        "draft": model_facts(str(settings["draft_model_path"])) if settings.get("draft_model_path") else None,
+        "model": identity(model_path or str(of_arm.get("model") or ""), cached=here),
+        "draft": identity(str(settings.get("draft_model_path") or ""), cached=here),
         "gpus": gpus if not of_arm.get("simulated") else [],
         "driver": node.get("driver"),
         "token_capacity": told.get("max_total_num_tokens"),
@@ -185,22 +186,6 @@ def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
         return isinstance(value, (str, int, float, bool)) and value != ""
 
     return {str(key): value for key, value in table.items() if readable(value)}
-
-
-def model_facts(path: str) -> dict[str, str] | None:
-    """Path, revision (of a hub snapshot folder) and hash of ``config.json`` where it lies on this disk."""
-    if not path:
-        return None
-    facts = {"path": path}
-    folder = Path(path).expanduser()
-    try:
-        facts["config_hash"] = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()[:16]
-        found = re.search(r"/snapshots/([0-9a-f]{7,40})(?:/|$)", str(folder.resolve()))
-        if found:
-            facts["revision"] = found[1]
-    except (OSError, ValueError):
-        return facts
-    return facts
 
 
 def added(profile: Profile, entry: Mapping[str, Any]) -> Profile:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,39 @@ def read_config(folder: str | None) -> dict[str, Any] | None:
         return None
     fingerprint = _fingerprint(place)
     return {**config, "tokenizer": fingerprint} if fingerprint else config
+
+
+def identity(path: str, *, cached: bool = False, environ: Mapping[str, str] | None = None) -> dict[str, str] | None:
+    """Path, revision and hash of ``config.json`` of a model, as far as this disk tells them; None without a path.
+
+    ``cached``: of a hub name (``org/model``), also what the hub cache of this node holds as its main revision; true
+    only where the server runs on this node.
+    """
+    if not path:
+        return None
+    known = {"path": path}
+    folder = Path(path).expanduser()
+    try:
+        if cached and not folder.exists():
+            folder = _snapshot(path, os.environ if environ is None else environ) or folder
+        known["config_hash"] = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()[:16]
+        found = re.search(r"/snapshots/([0-9a-f]{7,40})(?:/|$)", str(folder.resolve()))
+        if found:
+            known["revision"] = found[1]
+    except (OSError, ValueError):
+        return known
+    return known
+
+
+def _snapshot(name: str, environ: Mapping[str, str]) -> Path | None:
+    """Where huggingface_hub keeps the main revision of ``org/model``: ``models--org--model/snapshots/COMMIT``."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        return None
+    home = Path(environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    hub = Path(environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+    folder = hub / f"models--{name.replace('/', '--')}"
+    commit = (folder / "refs" / "main").read_text("utf-8").strip()
+    return folder / "snapshots" / commit if re.fullmatch(r"[0-9a-f]{7,40}", commit) else None
 
 
 def facts(target: Mapping[str, Any] | None, draft: Mapping[str, Any] | None = None) -> dict[str, Any]:

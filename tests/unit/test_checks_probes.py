@@ -26,6 +26,8 @@ from spectui.engines.sglang.info import read_info
 from spectui.engines.sglang.log import read_log
 from spectui.hosts.discover import FoundServer
 from spectui.hosts.gpus import GpuPanel
+from spectui.hosts.visible import Visible
+from spectui.store import model_files
 
 TOKEN = GeneratedToken("x", 1, 0.1, {})
 
@@ -120,6 +122,20 @@ def test_another_server_argument_is_named() -> None:
     assert found.ok is False
     assert found.value == "tp_size 2"
     assert found.expected == "tp_size 4"
+
+
+def test_another_draft_under_the_same_path(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"hidden_size": 1}')
+    kept = model_files.identity(str(tmp_path))
+    mine = {
+        "info": info(speculative_draft_model_path=str(tmp_path)),
+        "profile": profile(draft_model_path=str(tmp_path)),
+    }
+    assert ask("settings", subject(stored=({"draft": kept},), **mine)).ok is True
+    (tmp_path / "config.json").write_text('{"hidden_size": 2}')
+    found = ask("settings", subject(stored=({"draft": kept},), **mine))
+    assert found.ok is False
+    assert found.value.startswith("draft config_hash ")
 
 
 # -- speculation
@@ -363,6 +379,12 @@ def test_a_missing_and_a_throttled_gpu() -> None:
     missing = ask("gpus", subject(server=server(gpus=(0,)), gpus=panel))
     assert missing.ok is False
     assert "hold 1" in missing.detail
+    seen = ask("gpus", subject(server=server(visible=Visible((0,))), gpus=GpuPanel((gpu(0),), "ok")))
+    assert "it can see 1" in seen.detail, "in a container the driver shows no processes"
+    nodes = subject(info=info(nnodes=2), server=server(gpus=(0,)), gpus=panel)
+    assert ask("gpus", nodes).ok is True, "half of its ranks are on the other node"
+    absent = server(gpus=(0, 1), visible=Visible((0, 1), invalid="2"))
+    assert "given GPU 2" in ask("gpus", subject(server=absent, gpus=panel)).detail
     lost = ask("gpus", subject(server=server(gpus=(0, 1)), gpus=GpuPanel((gpu(0), gpu(1, lost=True)), "ok")))
     assert "GPU 1 is lost" in lost.detail
     hot = GpuPanel((gpu(0), gpu(1, throttle=("thermal",))), "ok")

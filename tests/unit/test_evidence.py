@@ -13,7 +13,7 @@ from spectui.core.profile import Profile, ServerPart, SpeculativePart
 from spectui.core.result import fold
 from spectui.predict import tracking
 from spectui.session import SessionError, evidence, profile_from
-from spectui.store import profiles
+from spectui.store import model_files, profiles
 
 KEY = "sk-planted0123456789abcdef"
 
@@ -77,16 +77,22 @@ def test_an_entry_says_where_when_how_and_how_sure() -> None:
     assert cold["accept_length_first"][0] < cold["accept_length"][0], "the first answers are the shorter ones here"
 
 
-def test_model_facts(tmp_path: Path) -> None:
-    folder = tmp_path / "models--a--b" / "snapshots" / ("c0ffee" * 6)
+def test_what_tells_one_model_from_another(tmp_path: Path) -> None:
+    commit = "c0ffee" * 6
+    folder = tmp_path / "hub" / "models--a--b" / "snapshots" / commit
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
-    facts = evidence.model_facts(str(folder))
+    facts = model_files.identity(str(folder))
     assert facts is not None
-    assert facts["revision"] == "c0ffee" * 6
+    assert facts["revision"] == commit
     assert len(facts["config_hash"]) == 16
-    assert evidence.model_facts("org/name") == {"path": "org/name"}
-    assert evidence.model_facts("") is None
+    place = {"HF_HOME": str(tmp_path)}
+    assert model_files.identity("a/b", cached=True, environ=place) == {"path": "a/b"}, "no ref says which revision"
+    (tmp_path / "hub" / "models--a--b" / "refs").mkdir()
+    (tmp_path / "hub" / "models--a--b" / "refs" / "main").write_text(commit)
+    assert model_files.identity("a/b", cached=True, environ=place) == {**facts, "path": "a/b"}
+    assert model_files.identity("a/b", environ=place) == {"path": "a/b"}, "the server is on another node"
+    assert model_files.identity("") is None
 
 
 def test_a_profile_made_of_a_run_can_be_read_back(home: Path) -> None:
