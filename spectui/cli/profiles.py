@@ -10,6 +10,7 @@ from spectui.cli import options, shown
 from spectui.core.safe import safe_text
 
 if TYPE_CHECKING:
+    from spectui.core.profile import Profile
     from spectui.store.profiles import Listed
 
 EXAMPLES = """examples:
@@ -116,16 +117,33 @@ def _check(args: argparse.Namespace) -> int:
     from spectui.store import profiles
 
     profile = profiles.load(args.name)  # a fault raises, with every one of them
-    plan = serving.plan_for(profile, args.sglang_version or serving.NEWEST)
+    version = args.sglang_version or _version(profile)
+    plan = serving.plan_for(profile, version or serving.NEWEST)
+    told = serving.foresee(profile, version)
+    good = plan.ok and not told.errors
     if args.json:
-        said = {"ok": plan.ok, "remarks": [r.spell(profile.path or "") for r in profile.remarks]}
+        said = {"ok": good, "remarks": [r.spell(profile.path or "") for r in profile.remarks]}
+        said |= {"errors": list(told.errors), "notes": list(told.notes), "version": version}
         print(json.dumps({**said, "plan": shown.plan_json(plan)}))
-        return 0 if plan.ok else 1
+        return 0 if good else 1
     for remark in profile.remarks:
         print(safe_text(f"note: {remark.spell(profile.path or '')}", 400))
     shown.print_plan(plan)
-    print("good" if plan.ok else "this would not start")
-    return 0 if plan.ok else 1
+    for note in told.notes:
+        print(safe_text(f"note: {note}", 400))
+    for error in told.errors:
+        print(safe_text(f"error: {error}", 400))
+    print("good" if good else "this would not start" if plan.refusals else "this would not do as it is")
+    return 0 if good else 1
+
+
+def _version(profile: Profile) -> str | None:
+    from spectui.session import SessionError, serving
+
+    try:
+        return serving.version_of(profile)
+    except SessionError:
+        return None  # a template that is no command; it is told among the errors
 
 
 def _save(args: argparse.Namespace) -> int:

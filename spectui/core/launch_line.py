@@ -20,6 +20,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from spectui.core.profile import Profile, SpeculativePart
@@ -169,6 +170,9 @@ def expand(template: str | Sequence[str], arguments: Sequence[str], places: Mapp
     if not words:
         raise TemplateError(f"server.command is empty: give at least a program, as in {PLAIN!r}")
     if not any("{args}" in word for word in words):
+        script = _script(words)
+        if script is not None and not re.search(r"\$[@*{]", script):
+            raise TemplateError(f"server.command: {script!r} would lose all arguments: write {{args}} where they go")
         words.append("{args}")
     remote = kind_of(words) == "ssh"
     out: list[str] = []
@@ -191,6 +195,13 @@ def expand(template: str | Sequence[str], arguments: Sequence[str], places: Mapp
 
         out.append(_PLACE.sub(put, word))
     return out
+
+
+def _script(words: Sequence[str]) -> str | None:
+    """The script of ``sh -c SCRIPT``, whose further words it does not see by itself."""
+    if _base(words[0]) not in ("sh", "bash", "dash", "zsh", "ksh") or len(words) < 3:
+        return None
+    return next((after for word, after in pairwise(words[1:]) if re.fullmatch(r"-[a-z]*c", word)), None)
 
 
 def kind_of(argv: Sequence[str]) -> str:

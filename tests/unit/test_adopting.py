@@ -19,9 +19,9 @@ from spectui.hosts.supervision import Supervision
 from spectui.session import SessionError, adopting
 
 ARGV = (
-    *("python3", "-u", "-m", "sglang.launch_server", "--model-path", "/m", "--port", "30007", "--tp-size", "2"),
+    *("python3", "-u", "-m", "sglang.launch_server", "--model-path", "org/m", "--port", "30007", "--tp-size", "2"),
     *("--speculative-algorithm", "EAGLE", "--speculative-num-steps=3", "--speculative-eagle-topk", "1"),
-    *("--speculative-num-draft-tokens", "4", "--speculative-draft-model-path", "/d", "--cuda-graph-bs", "1", "2"),
+    *("--speculative-num-draft-tokens", "4", "--speculative-draft-model-path", "org/d", "--cuda-graph-bs", "1", "2"),
 )
 
 
@@ -55,10 +55,10 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_everything_but_the_speculation_stays(there: dict[str, Any]) -> None:
     made = adopting.propose("127.0.0.1:30007", algorithm="NGRAM", knobs={"num_draft_tokens": 8})
     words = " ".join(made.launch.argv)
-    assert words.startswith("python3 -u -m sglang.launch_server --model-path /m --host 127.0.0.1 --port 30007")
+    assert words.startswith("python3 -u -m sglang.launch_server --model-path org/m --host 127.0.0.1 --port 30007")
     assert "--tp-size 2 --cuda-graph-bs 1 2" in words
     assert words.endswith("--speculative-algorithm NGRAM --speculative-num-draft-tokens 8")
-    assert "/d" not in made.launch.argv
+    assert "org/d" not in made.launch.argv
     changed = {change.flag: (change.before, change.after) for change in made.changes}
     assert changed["--speculative-algorithm"] == ("EAGLE", "NGRAM")
     assert changed["--speculative-num-steps"] == ("3", None)
@@ -74,7 +74,7 @@ def test_without_an_algorithm_its_settings_are_read_from_its_command(there: dict
     made = adopting.propose("http://127.0.0.1:30007")
     assert made.profile.speculative.algorithm == "EAGLE"
     assert made.profile.speculative.knobs == {
-        "draft_model_path": "/d",
+        "draft_model_path": "org/d",
         "num_steps": 3,
         "eagle_topk": 1,
         "num_draft_tokens": 4,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from own_ports import own_port
 
 from spectui.core.profile import Profile, ServerPart, SpeculativePart
-from spectui.hosts import interpreter, ports, records, servers
+from spectui.hosts import interpreter, records, servers
 from spectui.hosts.records import ServerRecord
 from spectui.session import SessionError, arms, preflight, serving, starting
 from spectui.session.arms import Target
@@ -24,8 +26,8 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def profile(algorithm: str = "none", knobs: dict[str, Any] | None = None, name: str = "p", **server: Any) -> Profile:
-    server.setdefault("port", ports.free_port(41000 + os.getpid() % 1000))
-    server.setdefault("model_path", "/models/target")
+    server.setdefault("port", own_port())
+    server.setdefault("model_path", "org/target")
     return Profile(name, server=ServerPart(**server), speculative=SpeculativePart(algorithm, knobs or {}))
 
 
@@ -121,7 +123,7 @@ def test_limits_of_a_running_server_leave_lists_and_other_arguments_out() -> Non
 # FC-80
 def test_all_ports_of_two_servers_are_planned_before_the_first_starts() -> None:
     args = {"enable_dp_attention": True, "dp_size": 4}
-    first = ports.free_port(42000 + os.getpid() % 500)
+    first = own_port()
     asks = [starting._Ask(Target(n), profile(name=n, args=args, port=first + i), n) for i, n in enumerate(("a", "b"))]
     with pytest.raises(SessionError, match=r"overlap.*Free instead: a: port \d+, block"):
         starting._place(asks)
@@ -333,3 +335,68 @@ def test_what_is_no_name_of_anything() -> None:
         arms.resolve("no-such-thing")
     with pytest.raises(SessionError, match="SPECTUI_TEST_ABSENT"):
         arms.arm_spec("A", arms.resolve("h:1"), key="env:SPECTUI_TEST_ABSENT")
+
+
+# -- what a profile names of this disk
+
+
+@pytest.mark.parametrize(
+    ("server", "says"),
+    [
+        ({"model_path": "/no/such/model"}, "model_path /no/such/model is not there"),
+        ({"model_path": "~/model"}, "begins with ~, which nothing expands"),
+        ({"model_path": "."}, r"model_path \. holds no config\.json"),
+        ({"model_path": "a/b/c"}, "model_path a/b/c is not there"),
+        ({"model_path": None}, "no model is named: set model_path"),
+        ({"command": "docker run -d image python3 -m sglang.launch_server"}, "docker run -d returns at once"),
+        ({"command": ["bash", "-c", "python3 -m sglang.launch_server"]}, r"would lose all arguments: write \{args\}"),
+    ],
+)
+def test_a_launch_without_its_model_or_its_arguments_is_refused(server: dict[str, Any], says: str) -> None:
+    wrong = profile(**server)
+    with pytest.raises(SessionError, match=says):
+        serving.prepare(wrong, version="0.5.15")
+    assert any(re.search(says, error) for error in serving.foresee(wrong, "0.5.15").errors)
+
+
+def test_what_cannot_be_seen_from_here_is_a_note(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"model_path": "org/name"}, "model_path org/name is no folder here: it is taken for a name of the hub"),
+        ({"model_path": "/far", "command": "ssh -tt n {python} -m sglang.launch_server"}, "it is read behind ssh"),
+        ({"model_path": "/in", "command": "apptainer exec i python3 -m sglang.launch_server"}, "unless apptainer"),
+        ({"model_path": "/in", "command": "./start.sh"}, "unless ./start.sh brings it"),
+    )
+    for server, says in cases:
+        assert any(says in note for note in serving.prepare(profile(**server), version="0.5.15").notes)
+    there = serving.prepare(profile(model_path="model", cwd=str(tmp_path)), version="0.5.15")
+    assert not any("model_path" in note for note in there.notes)
+    draft = profile("EAGLE3", {**EAGLE3, "draft_model_path": "/no/draft"}, model_path=str(tmp_path / "model"))
+    with pytest.raises(SessionError, match="draft_model_path /no/draft is not there"):
+        serving.prepare(draft, version="0.5.15")
+
+
+def test_a_check_tells_what_launch_and_run_would_refuse(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from spectui.cli import run_command_line
+
+    path = tmp_path / "p.toml"
+    path.write_text(
+        'name = "p"\n[server]\ncommand = "/no/python -m sglang.launch_server {args}"\nmodel_path = "/no/model"\n'
+        'cwd = "/"\n[server.env]\nHF_TOKEN = "env:SPECTUI_TEST_ABSENT"\n[workload]\nname = "shrot"\n'
+    )
+    assert run_command_line(["profiles", "check", str(path), "--json"]) == 1
+    errors = json.loads(capfd.readouterr().out)["errors"]
+    assert [error[:30] for error in errors] == [
+        "workload.name: there is no wor",
+        "the environment variable SPECT",
+        "model_path /no/model is not th",
+    ]
+    assert "did you mean short?" in errors[0]
+    path.write_text(path.read_text().replace("[server.env]", "").replace("HF_TOKEN =", "#"))
+    assert run_command_line(["profiles", "check", str(path)]) == 1
+    assert "error: /no/python: no such program" in capfd.readouterr().out
+    path.write_text('name = "p"\n[server]\ncommand = "bash -c {nothing}"\n')
+    assert run_command_line(["profiles", "check", str(path)]) != 0
+    path.write_text('name = "p"\n[server]\ncommand = "{python} -m spectui sim {args}"\n[workload]\nname = "short"\n')
+    assert run_command_line(["profiles", "check", str(path)]) == 0
