@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 
 from spectui.core.accept import counted, steps_of
 from spectui.core.request import RequestRecord
@@ -35,8 +36,12 @@ def _sum(values: Iterable[float | int | None]) -> float | None:
 
 def combine(blocks: Iterable[Block]) -> dict[str, Block]:
     """By id; what was measured repeatedly is summed into one unit. What one part does not tell, the sum does not."""
+    every = list(blocks)
+    single = {block.id: block for block in every}
+    if len(single) == len(every):
+        return single
     found: dict[str, list[Block]] = {}
-    for block in blocks:
+    for block in every:
         found.setdefault(block.id, []).append(block)
     return {i: same[0] if len(same) == 1 else _together(i, same) for i, same in found.items()}
 
@@ -109,6 +114,29 @@ def common_blocks(a: Iterable[RequestRecord], b: Iterable[RequestRecord]) -> int
     return len(_ids(a) & _ids(b))
 
 
+def in_turn(a: Iterable[RequestRecord], b: Iterable[RequestRecord]) -> int:
+    """Blocks of the same prompts that the arms measured by turns (A B, B A, …). 0 where one arm had been measured as a
+    whole before the other began: what changed on the node in between cannot be told from the setting then."""
+    one, two = list(a), list(b)
+    starts: dict[tuple[str, int], float] = {}
+    for name, rows in (("a", one), ("b", two)):
+        for r in rows:
+            starts[name, r.block] = min(r.start_s, starts.get((name, r.block), r.start_s))
+    order = [name for name, _ in sorted(starts, key=starts.__getitem__)]
+    changes = sum(x != y for x, y in pairwise(order))
+    return common_blocks(one, two) if changes > 1 else 0
+
+
+def _apart(records: Sequence[RequestRecord]) -> bool:
+    """Whether each block had ended before the next began, as an arm alone does not do it with several in flight."""
+    spans: dict[int, tuple[float, float]] = {}
+    for r in records:
+        low, high = spans.get(r.block, (r.start_s, r.end_s))
+        spans[r.block] = min(low, r.start_s), max(high, r.end_s)
+    ordered = sorted(spans.values())
+    return all(before[1] <= after[0] for before, after in pairwise(ordered))
+
+
 def _ids(records: Iterable[RequestRecord]) -> set[str]:
     found: dict[int, list[RequestRecord]] = {}
     for r in records:
@@ -121,7 +149,7 @@ def units_of(
 ) -> tuple[list[Block], list[Block]]:
     """Units of both arms (``speculative`` by "a" and "b"): prompts one at a time; whole blocks where requests shared
     the batch, for then they are not independent, and there are enough."""
-    whole = concurrency > 1 and common_blocks(a, b) >= MIN_BLOCKS
+    whole = concurrency > 1 and common_blocks(a, b) >= MIN_BLOCKS and _apart(a) and _apart(b)
     return (
         blocks_of(a, speculative=speculative["a"], whole_blocks=whole),
         blocks_of(b, speculative=speculative["b"], whole_blocks=whole),

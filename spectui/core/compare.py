@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spectui.core.blocks import blocks_of, in_turn
 from spectui.core.fairness import FAILURE_LIMIT, Side, reasons
+from spectui.core.passes import PassResult
 from spectui.core.repeats import Crossing, crossing
 from spectui.core.stats import (
+    Block,
     Estimate,
     Verdict,
     as_json,
@@ -19,7 +22,12 @@ from spectui.core.stats import (
     ratio_of_ttft,
     units_of,
     verdict,
+    wider,
 )
+
+DRIFT = 0.03
+"""Standard deviation of the logarithm of a ratio whose arms were not measured by turns, where this node's own was never
+measured: runs of one setting lie up to 6 % apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +43,12 @@ class Comparison:
     """None where one arm was measured cold and the other not: a flush empties the prefix cache too."""
     joules_per_token: float | None
     break_even: tuple[float | None, float | None]
-    """Accept length that A, and B, must exceed to be the faster one at these step times."""
+    """Accept length that A, and B, must exceed to be the faster one at these step times; None without speculation."""
     verdict: Verdict
+    turns: int = 0
+    """Blocks that the arms measured by turns; 0: one arm was measured as a whole before the other began."""
+    in_flight: tuple[float | None, float | None] = (None, None)
+    """Requests in flight over the measured time, of A and B, in the mean."""
 
     def as_json(self) -> dict[str, Any]:
         """A row of ``by_concurrency``; ``details`` has the intervals of the other ratios."""
@@ -53,6 +65,8 @@ class Comparison:
             "interval": whole.get("interval"),
             "units": whole.get("units"),
             "unit": whole.get("unit"),
+            "blocks_in_turn": self.turns,
+            "in_flight": {"A": self.in_flight[0], "B": self.in_flight[1]},
             "verdict": self.verdict.word,
             "reasons": list(self.verdict.reasons),
             "accept_length_ratio": self.accept_length.ratio if self.accept_length else None,
@@ -63,31 +77,60 @@ class Comparison:
         }
 
 
-def compare(a: Side, b: Side, *, noise: float = 0.0, failure_limit: float = FAILURE_LIMIT) -> Comparison:
+def compare(
+    a: Side, b: Side, *, noise: float = 0.0, drift: float = DRIFT, failure_limit: float = FAILURE_LIMIT
+) -> Comparison:
     """``noise``: standard deviation of the logarithm of A against A on this node (``stats.noise_floor``), 0 where it
-    was never measured. Prompts of both arms are paired; drafting and verifying are always compared prompt by prompt."""
+    was never measured. ``drift``: the same where the arms are measured one after the other and not by turns. Prompts of
+    both arms are paired; what blocks of them have in common widens the interval."""
     one, two = a.result, b.result
     known = {"a": one.speculative, "b": two.speculative}
     concurrency = max(one.concurrency, two.concurrency)
+    turns = in_turn(one.records, two.records)
+    loud = noise if turns > 1 else max(noise, drift)
     units_a, units_b = units_of(one.records, two.records, concurrency=concurrency, speculative=known)
     prompts_a, prompts_b = units_of(one.stepped, two.stepped, concurrency=1, speculative=known)
+    blocks_a, blocks_b = (
+        blocks_of(r.stepped, speculative=r.speculative, whole_blocks=True) if turns > 1 else [] for r in (one, two)
+    )
+
+    def timed(ratio: Callable[..., Estimate | None]) -> Estimate | None:
+        return wider(ratio(prompts_a, prompts_b, noise=loud), ratio(blocks_a, blocks_b, noise=loud))
+
     mine, theirs = one.output_tokens_per_s, two.output_tokens_per_s
     centre = mine / theirs if mine and theirs else None
-    whole = ratio_of_throughput(units_a, units_b, centre=centre, noise=noise)
+    whole = ratio_of_throughput(units_a, units_b, centre=centre, noise=loud)
+    if turns > 1 and whole is not None and whole.unit == "prompts":
+        whole = wider(whole, _by_blocks(one, two, centre, loud))
     alike = (one.key[2] == "cold") == (two.key[2] == "cold")
     joules = (one.joules_per_token, two.joules_per_token)
     return Comparison(
         concurrency,
         whole,
         ratio_of_accept_length(prompts_a, prompts_b),
-        ratio_of_step_time(prompts_a, prompts_b),
-        ratio_of_tpot(prompts_a, prompts_b),
-        ratio_of_ttft(prompts_a, prompts_b) if alike else None,
+        timed(ratio_of_step_time),
+        timed(ratio_of_tpot),
+        timed(ratio_of_ttft) if alike else None,
         joules[0] / joules[1] if joules[0] is not None and joules[1] else None,
-        (break_even(one.step_time_ms, two.step_time_ms, two.accept_length),
-         break_even(two.step_time_ms, one.step_time_ms, one.accept_length)),
+        _break_evens(one, two),
         verdict(whole, reasons(a, b, failure_limit=failure_limit)),
-    )  # fmt: skip
+        turns,
+        (one.in_flight, two.in_flight),
+    )
+
+
+def _by_blocks(one: PassResult, two: PassResult, centre: float | None, noise: float) -> Estimate | None:
+    """Throughput by blocks: all that ended well in each, over its wall time."""
+    made: list[list[Block]] = [blocks_of(r.records, speculative=r.speculative, whole_blocks=True) for r in (one, two)]
+    return ratio_of_throughput(*made, centre=centre, noise=noise)
+
+
+def _break_evens(one: PassResult, two: PassResult) -> tuple[float | None, float | None]:
+    """Of A and B; None for an arm that does not speculate, which has no accept length to raise."""
+    return (
+        break_even(one.step_time_ms, two.step_time_ms, two.accept_length) if one.speculative else None,
+        break_even(two.step_time_ms, one.step_time_ms, one.accept_length) if two.speculative else None,
+    )
 
 
 def break_even(step_time: float | None, other_step_time: float | None, other_length: float | None) -> float | None:

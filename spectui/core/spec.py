@@ -84,7 +84,7 @@ class RunSpec:
     flush: str = "idle"
     """no: never; idle: when the server is ours, or has been idle without others' traffic; yes: asked for."""
     block: int = 8
-    """Requests in one alternating block where two arms run (ABBA)."""
+    """Requests in one alternating block where two arms run (ABBA), at least: see :meth:`block_at`."""
     feed_limit: int = 512
     """Feeding ends when accept length is steady, at the latest after this many requests."""
     request_timeout_s: float = 600.0
@@ -100,6 +100,10 @@ class RunSpec:
     keep_store: bool = False
     """No pass flushes anything, whoever started the server; a warm pass feeds on top of what is there, all of
     ``feed_limit``, since a store that has learned from others looks steady too soon."""
+
+    def block_at(self, concurrency: int) -> int:
+        """Requests in one block at this concurrency: no fewer than run at a time, or the batch would never fill."""
+        return max(1, self.block, concurrency)
 
 
 def settings_line(algorithm: str, settings: Mapping[str, object]) -> str:

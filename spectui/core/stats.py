@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, log, log1p, sqrt
+from math import inf, log, sqrt
 
 from spectui.core.blocks import Block, combine, units_of
 from spectui.core.estimate import LEVEL, Estimate, interval
@@ -48,6 +48,7 @@ __all__ = [
     "ratio_of_ttft",
     "units_of",
     "verdict",
+    "wider",
 ]
 
 RESOLUTION = 0.002
@@ -56,23 +57,29 @@ RESOLUTION = 0.002
 Column = Sequence[float]
 
 
-def _log_ratio_error(columns: Sequence[tuple[Column, int]]) -> float:
-    """Jackknife standard error of Σ sign · log Σ column, leaving out one unit (the same in all columns) at a time."""
-    n = len(columns[0][0])
-    sums = [(column, sum(column), sign) for column, sign in columns]
-    if any(total <= max(column) for column, total, _ in sums):
+def _log_ratio_error(over: Sequence[Column], under: Sequence[Column]) -> float:
+    """Jackknife standard error of Σ log Σ over − Σ log Σ under, leaving out one unit (the same in all columns) at a
+    time."""
+    n = len(over[0])
+    totals = [sum(column) for column in (*over, *under)]
+    if any(total <= max(column) for column, total in zip((*over, *under), totals, strict=True)):
         return inf
-    left_out = [sum(sign * log1p(-column[i] / total) for column, total, sign in sums) for i in range(n)]
+    # What is left of each sum without the unit, as a share of it.
+    kept = [[1.0 - v / t for v in c] for c, t in zip((*over, *under), totals, strict=True)]
+    if len(kept) == 4:
+        left_out = [log(a * b / (c * d)) for a, b, c, d in zip(*kept, strict=True)]
+    else:
+        left_out = [log(a / b) for a, b in zip(*kept, strict=True)]
     mean = sum(left_out) / n
-    return sqrt((n - 1) / n * sum((v - mean) ** 2 for v in left_out))
+    return sqrt((n - 1) / n * sum([(v - mean) ** 2 for v in left_out]))
 
 
 def _freedom(*columns: Column) -> float:
     """Degrees of freedom where units weigh unlike: a long answer brings more noise than a short one, and what a few
     such answers decide is decided by few (Satterthwaite's rule, noise in proportion to the share)."""
-    totals = [sum(c) for c in columns]
-    shares = [sum(c[i] / t for c, t in zip(columns, totals, strict=True)) for i in range(len(columns[0]))]
-    squares = [w * w for w in shares]
+    parts = [[v / total for v in c] for c, total in zip(columns, [sum(c) for c in columns], strict=True)]
+    weights = [sum(row) for row in zip(*parts, strict=True)]
+    squares = [w * w for w in weights]
     return max(1.0, round(sum(squares) ** 2 / sum(q * q for q in squares) - 1.0, 1))
 
 
@@ -119,13 +126,13 @@ def ratio_of(
         n = len(common)
         if n < 2:
             return interval(middle, inf, n, 0, True, unit, level)
-        spread = _log_ratio_error([(columns[0], 1), (columns[1], -1), (columns[2], -1), (columns[3], 1)])
+        spread = _log_ratio_error((columns[0], columns[3]), (columns[1], columns[2]))
         return interval(middle, sqrt(spread**2 + own), n, _freedom(columns[1], columns[3]), True, unit, level)
     na, nb = len(pick_a), len(pick_b)
     if min(na, nb) < 2:
         return interval(middle, inf, min(na, nb), 0, False, unit, level)
-    va = _log_ratio_error([(columns[0], 1), (columns[1], -1)]) ** 2
-    vb = _log_ratio_error([(columns[2], 1), (columns[3], -1)]) ** 2
+    va = _log_ratio_error((columns[0],), (columns[1],)) ** 2
+    vb = _log_ratio_error((columns[2],), (columns[3],)) ** 2
     if va + vb == inf:
         return interval(middle, inf, min(na, nb), 0, False, unit, level)
     under_both = va**2 / _freedom(columns[1]) + vb**2 / _freedom(columns[3])
@@ -154,18 +161,34 @@ def ratio_of_accept_length(a: Sequence[Block], b: Sequence[Block], *, level: flo
     return ratio_of(a, b, "decode_tokens", "steps", level=level)
 
 
-def ratio_of_step_time(a: Sequence[Block], b: Sequence[Block], *, level: float = LEVEL) -> Estimate | None:
+def ratio_of_step_time(
+    a: Sequence[Block], b: Sequence[Block], *, noise: float = 0.0, level: float = LEVEL
+) -> Estimate | None:
     """Above 1, a step of A takes longer."""
-    return ratio_of(a, b, "decode_s", "steps", level=level)
+    return ratio_of(a, b, "decode_s", "steps", noise=noise, level=level)
 
 
-def ratio_of_tpot(a: Sequence[Block], b: Sequence[Block], *, level: float = LEVEL) -> Estimate | None:
-    return ratio_of(a, b, "decode_s", "decode_tokens", level=level)
+def ratio_of_tpot(
+    a: Sequence[Block], b: Sequence[Block], *, noise: float = 0.0, level: float = LEVEL
+) -> Estimate | None:
+    return ratio_of(a, b, "decode_s", "decode_tokens", noise=noise, level=level)
 
 
-def ratio_of_ttft(a: Sequence[Block], b: Sequence[Block], *, level: float = LEVEL) -> Estimate | None:
+def ratio_of_ttft(
+    a: Sequence[Block], b: Sequence[Block], *, noise: float = 0.0, level: float = LEVEL
+) -> Estimate | None:
     """Of mean times to the first token. Not between a cold and a warm pass: a flush empties the prefix cache too."""
-    return ratio_of(a, b, "first_s", "requests", level=level)
+    return ratio_of(a, b, "first_s", "requests", noise=noise, level=level)
+
+
+def wider(prompts: Estimate | None, blocks: Estimate | None) -> Estimate | None:
+    """The estimate by prompts, with the interval by blocks where that is the wider one: requests that ran side by side
+    or one after the other share what the node did then, and are no independent evidence of it."""
+    if prompts is None or blocks is None or blocks.units < 2:
+        return prompts
+    error, freedom = blocks.log_error, blocks.freedom
+    other = interval(log(prompts.ratio), error, prompts.units, freedom, prompts.paired, prompts.unit, prompts.level)
+    return other if other.low < prompts.low else prompts
 
 
 FASTER = "faster"

@@ -157,7 +157,7 @@ class Measurement:
                 self._arms[0], Phase(pass_name, "measure", level, None), prompts
             )
         else:
-            size = max(1, self.spec.block)
+            size = self.spec.block_at(level)
             for number, at in enumerate(range(0, len(prompts), size)):
                 if self._enough(pass_name, level):
                     break

@@ -85,6 +85,8 @@ def _figures(one: PassResult | None) -> dict[str, Any] | None:
     return {
         "requests": one.requests,
         "failed": one.failed,
+        "in_flight": one.in_flight,
+        "most_in_flight": one.most_in_flight,
         "output_tokens_per_s": one.output_tokens_per_s,
         "accept_length": one.accept_length,
         "step_time_ms": one.step_time_ms,

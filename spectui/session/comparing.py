@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.core.answers import compare_all
-from spectui.core.compare import Comparison, compare
+from spectui.core.compare import DRIFT, Comparison, compare
 from spectui.core.evidence import is_stateful
 from spectui.core.fairness import Side, side_of
 from spectui.core.result import RunResult
@@ -21,6 +21,9 @@ from spectui.session.noise import Floor
 from spectui.session.running import RunHandle, RunOptions
 from spectui.session.until_sure import Looked, UntilSure
 from spectui.store import journal
+
+BUSY_SHARE = 0.7
+"""Of the concurrency: fewer requests in flight in the mean are another load than the one that was asked for."""
 
 __all__ = [
     "ArmSource",
@@ -74,7 +77,8 @@ def compare_sources(
         if floor is not None:
             floors[concurrency] = floor
         sides = side_of(a.result, key_a, name="A"), side_of(b.result, key_b, name="B")
-        row = compare(*sides, noise=floor.sd if floor else 0.0)
+        sd, drift = (floor.sd, floor.drift) if floor is not None else (0.0, DRIFT)
+        row = compare(*sides, noise=sd, drift=drift)
         looked = (looks or {}).get(concurrency)
         if looked is not None:
             row = replace(row, throughput=looked.estimate)
@@ -82,8 +86,9 @@ def compare_sources(
         if looked is not None or reasons:
             known = row.verdict.reasons if row.verdict.word == NOT_FAIR else ()
             row = replace(row, verdict=verdict(row.throughput, list(dict.fromkeys([*known, *reasons]))))
-        if floor is not None and floor.sd > 0 and row.verdict.word == NO_DIFFERENCE:
-            row = replace(row, verdict=_beyond_noise(row, compare(*sides).throughput, floor))
+        if row.verdict.word == NO_DIFFERENCE:
+            bare = compare(*sides, drift=0.0).throughput
+            row = replace(row, verdict=_beyond_noise(row, bare, floor, sd, drift))
         rows.append(row)
     first = rows[0].concurrency
     answers_a, answers_b = a.answers(), b.answers()
@@ -93,11 +98,16 @@ def compare_sources(
     return Compared(tuple(rows), a, b, chosen, said, floors, dict(looks or {}), notes)
 
 
-def _beyond_noise(row: Comparison, bare: Estimate | None, floor: Floor) -> Verdict:
-    """What is needed, where a part of the error does not shrink with more prompts."""
+def _beyond_noise(row: Comparison, bare: Estimate | None, floor: Floor | None, sd: float, drift: float) -> Verdict:
+    """What is needed, where a part of the error does not shrink with more prompts. ``bare``: without that part."""
     if bare is None or bare.units < MIN_UNITS:
         return row.verdict
-    return Verdict(NO_DIFFERENCE, (noise.need_text(bare, floor),))
+    if row.turns < 2:
+        what = f"{100 * drift:.1f} % allowed for what changes between arms that are not measured by turns"
+        return Verdict(NO_DIFFERENCE, (noise.need_text(bare, drift, what),))
+    if floor is None or sd <= 0:
+        return row.verdict
+    return Verdict(NO_DIFFERENCE, (noise.need_text(bare, sd, f"this node's noise floor of {100 * sd:.1f} %"),))
 
 
 def _greedy(source: ArmSource) -> bool:
@@ -154,11 +164,54 @@ def _notes(
         at = row.concurrency
         if at in looks:
             yield f"×{at}: {looks[at].text}"
+        yield from _loads(a, b, row)
         if at in floors:
             near = "" if floors[at].concurrency == at else f", the nearest that was measured to {at}"
             yield f"×{at}: the interval holds the {floors[at].text}{near}"
+    yield from _out_of_turn(a, b, rows, floors)
     if not floors:
         yield "no noise floor of this node was measured: spectui noise URL adds it to the intervals"
+
+
+def _loads(a: ArmSource, b: ArmSource, row: Comparison) -> Iterator[str]:
+    """Where fewer requests ran at a time than the row says."""
+    level = row.concurrency
+    passes = [p for s in (a, b) for k, p in s.result.passes.items() if k[0] == s.arm and k[1] == level and p.records]
+    if level < 2 or not passes:
+        return
+    most = min(p.most_in_flight for p in passes)
+    if most < level:
+        yield (
+            f"×{level}: never more than {most} requests were in flight, since no more were sent: read it as a result "
+            f"at {most} at a time, or ask for {level} requests and more"
+        )
+        return
+    means = [p.in_flight or 0.0 for p in passes]
+    if min(means) < BUSY_SHARE * level:
+        told = (
+            f"{min(means):.1f}" if max(means) - min(means) < 0.05 * level else f"{min(means):.1f} to {max(means):.1f}"
+        )
+        yield (
+            f"×{level}: {told} requests were in flight in the mean, for they end one by one and too few follow: more "
+            f"requests (--requests {4 * level}) hold the load"
+        )
+
+
+def _out_of_turn(a: ArmSource, b: ArmSource, rows: Sequence[Comparison], floors: Mapping[int, Floor]) -> Iterator[str]:
+    """Rows whose arms were measured one after the other: what was allowed for that, and how to do without."""
+    late = [row.concurrency for row in rows if row.turns < 2]
+    if not late:
+        return
+    share = max(floors[at].drift if at in floors else DRIFT for at in late)
+    where = "" if len(late) == len(rows) else f"{', '.join(f'×{at}' for at in late)}: "
+    source = "as seen on this node" if any(at in floors and floors[at].drift > DRIFT for at in late) else "a guess"
+    todo = f"at least {2 * max(late)} requests let them take turns"
+    if a.folder != b.folder:
+        todo = "one command that names both servers lets them take turns"
+    yield (
+        f"{where}the arms were measured one after the other, not by turns: {100 * share:.1f} % ({source}) is added to "
+        f"the interval for what the node did in between; {todo}"
+    )
 
 
 def _of(answers: list[Row], concurrency: int, pass_name: str) -> list[Row]:

@@ -11,11 +11,11 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from math import exp, log, sqrt
+from math import exp, lcm, log, sqrt
 from pathlib import Path
 from typing import Any
 
-from spectui.core.compare import compare
+from spectui.core.compare import DRIFT, compare
 from spectui.core.evidence import is_stateful
 from spectui.core.fairness import side_of
 from spectui.core.result import RunResult
@@ -51,6 +51,14 @@ class Floor:
     workload: str = ""
     at: str = ""
     """When it was measured, UTC."""
+    apart: float = 0.0
+    """Standard deviation of the logarithm of a ratio of two times that were not measured by turns: what changes on
+    this node from one minute to the next. 0: not known."""
+
+    @property
+    def drift(self) -> float:
+        """What is added where arms are not measured by turns."""
+        return max(self.apart, self.sd, DRIFT)
 
     @property
     def text(self) -> str:
@@ -67,21 +75,20 @@ SIGMAS = 2.8
 """Of a difference that is found four times out of five at 95 %: 1.96 + 0.84."""
 
 
-def need_text(bare: Estimate, floor: Floor) -> str:
-    """How many more units it takes, where a part of the error never shrinks with them. ``bare``: without the floor."""
-    wanted, hidden = log(1.0 + DIFFERENCE), SIGMAS * floor.sd
+def need_text(bare: Estimate, sd: float, what: str) -> str:
+    """How many more units it takes, where a part of the error, ``sd``, never shrinks with them. ``bare``: without it;
+    ``what`` it is, in words."""
+    wanted, hidden = log(1.0 + DIFFERENCE), SIGMAS * sd
     if hidden >= wanted:
         seen = exp(hidden) - 1.0
         return (
-            f"with this node's noise floor of {100 * floor.sd:.1f} % only differences of about {100 * seen:.0f} % can "
-            f"be seen, however many {bare.unit} are measured; step time and accept length apart settle sooner"
+            f"with {what} only differences of about {100 * seen:.0f} % can be seen, however many {bare.unit} are "
+            "measured; step time and accept length apart settle sooner"
         )
     left = exp(sqrt(wanted**2 - hidden**2)) - 1.0
     need = needs_blocks(bare, difference=left)
     if not need.more:
-        return (
-            f"{bare.units} {bare.unit} are enough to see a difference of {100 * DIFFERENCE:.0f} % over the noise floor"
-        )
+        return f"{bare.units} {bare.unit} are enough to see a difference of {100 * DIFFERENCE:.0f} %, even with {what}"
     return need.text.replace(f"{100 * left:.0f} %", f"{100 * DIFFERENCE:.0f} %")
 
 
@@ -96,7 +103,7 @@ def place_of(result: RunResult, arm: str) -> tuple[str, str, str]:
 
 
 def build(arm: ArmSpec, options: RunOptions, times: int) -> tuple[RunSpec, int]:
-    """One run in which the server stands on both sides, ``times`` + 1 times over; and the blocks of one time.
+    """One run in which the server stands on both sides, ``times`` + 1 times over; and the prompts of one time.
 
     The first time is not counted: from then on the prefix cache holds all prompts for both sides. Nothing is flushed.
     """
@@ -113,15 +120,18 @@ def build(arm: ArmSpec, options: RunOptions, times: int) -> tuple[RunSpec, int]:
         raise SessionError(f"workload {whole.workload.name} has {have} prompts, fewer than the {wanted} asked for", 2)
     if len({p.id for p in prompts}) < len(prompts):
         raise SessionError(f"the prompts of workload {whole.workload.name} are not all different: take another", 2)
-    blocks = max(1, len(prompts) // max(1, options.block or level, -(-len(prompts) // 8)))
-    size = len(prompts) // blocks
-    prompts = prompts[: size * blocks]
+    size = options.block or -(-len(prompts) // 8)
+    # Each time is whole blocks at every concurrency: else a block would hold the end of one time and the next's start.
+    each = lcm(*(max(size, at) for at in options.concurrency))
+    if each > len(prompts):
+        each = size = max(size, level)
+    prompts = prompts[: each * (len(prompts) // each)]
     name = whole.run_id.replace(f"-{whole.workload.name}-", "-noise-")
     folder = str(Path(whole.folder).with_name(name))
     spec = replace(
         whole, run_id=name, folder=folder, measuring=prompts * (times + 1), feeding=whole.feeding[:1], block=size
     )
-    return spec, blocks
+    return spec, len(prompts)
 
 
 def measure(
@@ -138,17 +148,17 @@ def measure(
             "one server against itself says nothing of noise. Measure the floor of this node with speculation off, or "
             "with EAGLE: it is used for all settings"
         )
-    spec, blocks = build(arm, options, times)
+    spec, prompts = build(arm, options, times)
     handle = running.start(spec)
     result = running.wait(handle, on_row)
-    return handle, result, floors_of(result, blocks)
+    return handle, result, floors_of(result, prompts)
 
 
-def floors_of(result: RunResult, blocks: int) -> list[Floor]:
-    """One a concurrency; empty where fewer than three times were measured."""
+def floors_of(result: RunResult, prompts: int) -> list[Floor]:
+    """One a concurrency, of so many prompts each time; empty where fewer than three times were measured."""
     found = []
     for level in dict.fromkeys(key[1] for key in result.passes):
-        ratios = _ratios(result, level, blocks)
+        ratios, speeds = _ratios(result, level, prompts)
         made = noise_floor(ratios)
         if made is None:
             continue
@@ -167,25 +177,38 @@ def floors_of(result: RunResult, blocks: int) -> list[Floor]:
                 str(result.arm("A").get("algorithm") or ""),
                 str((result.head.get("workload") or {}).get("name") or ""),
                 time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                _apart(speeds),
             )
         )
     return found
 
 
-def _ratios(result: RunResult, level: int, blocks: int) -> list[Estimate]:
+def _apart(speeds: Sequence[tuple[float, float]]) -> float:
+    """Of two times that were chosen without regard to when they were: √2 times what one time spreads."""
+    spread = 0.0
+    for side in zip(*speeds, strict=True):
+        logs = [log(v) for v in side]
+        mean = sum(logs) / len(logs)
+        spread += sum((v - mean) ** 2 for v in logs) / (len(logs) - 1)
+    return sqrt(spread)  # the mean of both sides' variances, twice
+
+
+def _ratios(result: RunResult, level: int, prompts: int) -> tuple[list[Estimate], list[tuple[float, float]]]:
+    """Of each time but the first: the ratio, and both sides' output throughput."""
     a, b = (next((p for k, p in result.passes.items() if k[:2] == (name, level)), None) for name in "AB")
     if a is None or b is None:
-        return []
-    last = min(max(r.block for r in p.records) for p in (a, b))
-    ratios = []
-    for number in range(1, (last + 1) // blocks):
-        inside = range(number * blocks, (number + 1) * blocks)
-        parts = [replace(p, records=tuple(r for r in p.records if r.block in inside)) for p in (a, b)]
+        return [], []
+    last = min(max(r.index for r in p.records) for p in (a, b))
+    ratios, speeds = [], []
+    for number in range(1, (last + 1) // prompts):
+        inside = range(number * prompts, (number + 1) * prompts)
+        parts = [replace(p, records=tuple(r for r in p.records if r.index in inside)) for p in (a, b)]
         sides = [replace(side_of(result, p.key), result=part) for p, part in zip((a, b), parts, strict=True)]
-        estimate = compare(*sides).throughput
+        estimate = compare(*sides, drift=0.0).throughput  # all times go by turns, one of few blocks too
         if estimate is not None:
             ratios.append(estimate)
-    return ratios
+            speeds.append((parts[0].output_tokens_per_s or 0.0, parts[1].output_tokens_per_s or 0.0))
+    return ratios, speeds
 
 
 def _path() -> Path:

@@ -108,7 +108,7 @@ def build_spec(arms: Sequence[ArmSpec], options: RunOptions) -> RunSpec:
         thinking=options.thinking,
         ignore_eos=options.ignore_eos,
         flush=options.flush,
-        block=options.block or _block_size(len(measuring), max(options.concurrency)),
+        block=options.block or _block_size(len(measuring)),
         feed_limit=options.feed_limit,
         feed_tokens=options.feed_tokens,
         feed_known=_fed_before(measuring) if "warm" in options.passes else (),
@@ -130,9 +130,9 @@ def _fed_before(measuring: Sequence[Prompt]) -> tuple[FedBefore, ...]:
     return tuple(found)
 
 
-def _block_size(requests: int, concurrency: int) -> int:
-    """At least four blocks an arm where the prompts allow, so that drift falls on both arms alike."""
-    return max(concurrency, 1, -(-requests // 8))
+def _block_size(requests: int) -> int:
+    """Eight blocks an arm where the concurrency allows, so that drift falls on both arms alike and is seen."""
+    return max(1, -(-requests // 8))
 
 
 def start(spec: RunSpec) -> RunHandle:

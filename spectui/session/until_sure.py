@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from spectui.core.compare import compare
+from spectui.core.compare import DRIFT, compare
 from spectui.core.estimate import Estimate
 from spectui.core.fairness import side_of
 from spectui.core.result import RunResult, fold
@@ -73,7 +73,7 @@ def pool(spec: RunSpec, *, stateful: bool) -> RunSpec:
     if not stateful:
         known = {p.id for p in measuring}
         measuring = (*measuring, *(p for p in spec.feeding[1:] if p.id not in known and p.id != spec.feeding[0].id))
-    block = max(*spec.concurrency, 1, -(-len(measuring) // LOOKS))
+    block = max(1, -(-len(measuring) // LOOKS))
     return replace(spec, measuring=measuring, block=block)
 
 
@@ -98,7 +98,7 @@ class UntilSure:
         return self.spec.passes[-1]
 
     def planned(self, level: int) -> int:
-        blocks = -(-len(self.spec.measuring) // max(1, self.spec.block))
+        blocks = -(-len(self.spec.measuring) // self.spec.block_at(level))
         return blocks if level > 1 and blocks >= WHOLE_BLOCKS else len(self.spec.measuring)
 
     def row(self, row: Row) -> None:
@@ -161,4 +161,4 @@ class UntilSure:
             return None
         a, b = (side_of(result, keys[arm.name]) for arm in self.spec.arms)
         floor = noise.floor_for(noise.place_of(result, self.spec.arms[0].name), level)
-        return compare(a, b, noise=floor.sd if floor else 0.0).throughput
+        return compare(a, b, noise=floor.sd if floor else 0.0, drift=floor.drift if floor else DRIFT).throughput

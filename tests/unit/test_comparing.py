@@ -63,8 +63,84 @@ def test_the_noise_floor_widens_the_interval_and_is_named() -> None:
     assert two is not None
     assert (two.low < one.low, two.high > one.high) == (True, True)
     assert held.rows[0].verdict.word == "no difference shown"
-    assert "noise floor of 4.0 %" in held.rows[0].verdict.reasons[0]
+    reason = held.rows[0].verdict.reasons[0]
+    assert reason.startswith("with 4.0 % allowed for what changes between arms that are not measured by turns only")
+    assert "differences of about 12 % can be seen" in reason
     assert held.as_json()["by_concurrency"][0]["noise_floor"]["sd"] == 0.04
+
+
+def by_turns(level: int, blocks: int, each: int, *, slow: float = 1.0, start: float = 1000.0) -> list[Row]:
+    """Two arms without speculation in alternating blocks; those of B take ``slow`` times as long."""
+    rows = [made.head(made.arm_head("A", "none"), made.arm_head("B", "none"), node={"host": "node"})]
+    t = start
+    for number in range(blocks):
+        for arm in "AB" if number % 2 == 0 else "BA":
+            lasts = (1.0 + 0.02 * (number % 3)) * (slow if arm == "B" else 1.0)
+            for i in range(each):
+                at = t + lasts * (i // level)
+                record = made.record(
+                    number * each + i, arm=arm, block=number, concurrency=level, start_s=at, first_s=at + 0.1,
+                    last_s=at + lasts * 0.9, end_s=at + lasts * (1 - 0.001 * i),
+                )  # fmt: skip
+                rows.append(made.row_of(record))
+            t += 20.0
+    return [*rows, {"t": t, "kind": "end", "status": "complete"}]
+
+
+def both(rows: list[Row], name: str = "both") -> tuple[ArmSource, ArmSource]:
+    folder = keep(name, rows)
+    return comparing.source_of(folder, "A"), comparing.source_of(folder, "B")
+
+
+def test_one_block_each_is_one_after_the_other_and_allowed_for() -> None:
+    once = comparing.compare_sources(*both(by_turns(8, 1, 8, slow=1.04), "once"))
+    row = once.rows[0]
+    assert (row.turns, row.verdict.word) == (0, "no difference shown")
+    assert "not measured by turns only differences of about 9 %" in row.verdict.reasons[0]
+    assert any(
+        note.startswith("the arms were measured one after the other, not by turns: 3.0 % (a guess) is added")
+        and note.endswith("at least 16 requests let them take turns")
+        for note in once.notes
+    )
+    often = comparing.compare_sources(*both(by_turns(8, 5, 8, slow=1.04, start=9e3), "often"))
+    assert (often.rows[0].turns, often.rows[0].verdict.word) == (5, "faster")
+    assert not any("by turns" in note for note in often.notes)
+
+
+def test_what_this_node_did_between_two_times_is_taken_where_it_was_measured() -> None:
+    noise.keep([noise.Floor("node", "", "m", 8, 0.01, 0.02, 20, 1, apart=0.11)])
+    said = comparing.compare_sources(*both(by_turns(8, 1, 8, slow=1.2)))
+    assert said.rows[0].verdict.word == "no difference shown"
+    assert any("11.0 % (as seen on this node) is added" in note for note in said.notes)
+    turns = comparing.compare_sources(*both(by_turns(8, 5, 8, slow=1.2, start=9e3), "often"))
+    assert turns.rows[0].verdict.word == "faster"
+
+
+def test_fewer_requests_than_asked_for_at_a_time_are_told() -> None:
+    few = comparing.compare_sources(*both(by_turns(16, 1, 8), "few"))
+    assert any(
+        note.startswith("×16: never more than 8 requests were in flight") and "a result at 8 at a time" in note
+        for note in few.notes
+    )
+    said = few.as_json()["by_concurrency"][0]
+    assert said["arms"]["A"]["most_in_flight"] == 8
+    assert said["in_flight"]["A"] == pytest.approx(8, rel=0.01)
+    full = comparing.compare_sources(*both(by_turns(8, 5, 8), "full"))
+    assert not any("in flight" in note for note in full.notes)
+    tail = by_turns(8, 5, 8)
+    for row in tail:
+        if row["kind"] == "request" and row["index"] % 8 > 1:
+            row["end_s"] = row["last_s"] = row["start_s"] + 0.2
+    thin = comparing.compare_sources(*both(tail, "thin"))
+    assert any(
+        note.startswith("×8: 3.") and "in flight in the mean" in note and "--requests 32" in note for note in thin.notes
+    )
+
+
+def test_without_speculation_on_either_side_there_is_no_break_even() -> None:
+    row = comparing.compare_sources(*both(by_turns(1, 5, 2))).rows[0]
+    assert row.break_even == (None, None)
+    assert row.as_json()["break_even_accept_length"] == {"A": None, "B": None}
 
 
 def test_runs_that_overlap_on_one_host_are_no_fair_trial() -> None:

@@ -136,4 +136,4 @@ def test_feeding_prompts_are_measured_only_where_nothing_learns(tmp_path: Path) 
     assert len(more.measuring) == 29  # all but the one that warms up
     assert len({p.id for p in more.measuring}) == 29
     assert spec.feeding[0].id not in {p.id for p in more.measuring}
-    assert pool(replace(spec, concurrency=(1, 16)), stateful=True).block == 16
+    assert [pool(replace(spec, concurrency=(1, 16)), stateful=True).block_at(level) for level in (1, 16)] == [2, 16]

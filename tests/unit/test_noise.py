@@ -40,7 +40,7 @@ def against_itself(times: int, blocks: int, slower: list[float]) -> RunResult:
                 rows.append(
                     made.row_of(
                         made.record(
-                            i, arm=name, block=number * blocks + i, start_s=start, first_s=start + 0.1,
+                            number * blocks + i, prompt_id=f"p{i}", arm=name, block=number * blocks + i, start_s=start, first_s=start + 0.1,
                             last_s=start + lasts, end_s=start + lasts, completion_tokens=100 + i,
                         )
                     )
@@ -55,6 +55,34 @@ def test_what_the_prompts_do_not_explain_is_the_floor() -> None:
     assert found.sd == pytest.approx(0.02, abs=0.004)
     assert found.largest == pytest.approx(0.02, abs=0.002)
     assert [round(r, 3) for r in found.log_ratios] == [round(log(1 + s), 3) for s in slower[1:]]
+
+
+def test_what_changes_from_one_time_to_the_next_is_told_apart_from_what_turns_leave() -> None:
+    """A node that is slower for minutes on end: taking turns does not see it, two runs one after the other do."""
+    even = against_itself(8, 8, [0.0] * 9)
+    drifting = [
+        replace(r, end_s=r.start_s + lasts, last_s=r.start_s + lasts)
+        for r in (*even.passes["A", 1, "warm"].records, *even.passes["B", 1, "warm"].records)
+        for lasts in [1.0 if r.index // 8 % 2 else 1.2]
+    ]
+    rows = [made.head(made.arm_head("A", "none"), made.arm_head("B", "none")), *map(made.row_of, drifting)]
+    (found,) = noise.floors_of(fold(rows), 8)
+    assert found.sd < 0.001
+    assert found.apart == pytest.approx(2**0.5 * 0.0975, rel=0.05)  # ln 1.2 / 2, of eight times
+    assert found.drift == found.apart
+    assert replace(found, apart=0.0).drift == 0.03
+
+
+@pytest.mark.parametrize(
+    ("levels", "requests", "size", "prompts"), [((1, 4, 16), 32, 4, 32), ((1,), 8, 1, 8), ((1, 7, 16), 32, 16, 32)]
+)
+def test_each_time_is_whole_blocks_at_every_concurrency(
+    levels: tuple[int, ...], requests: int, size: int, prompts: int
+) -> None:
+    options = RunOptions(workload="edit", concurrency=levels, requests=requests, max_tokens=16)
+    spec, each = noise.build(ARM, options, 3)
+    assert (spec.block, each) == (size, prompts)
+    assert all(each % spec.block_at(level) == 0 for level in levels)
 
 
 def test_no_floor_of_two_times() -> None:
@@ -86,12 +114,12 @@ def test_a_file_that_is_no_list_of_floors_counts_as_none() -> None:
 
 
 def test_the_server_stands_on_both_sides_and_is_never_flushed() -> None:
-    spec, blocks = noise.build(ARM, RunOptions(workload="json", concurrency=(1, 4), max_tokens=16), 5)
+    spec, prompts = noise.build(ARM, RunOptions(workload="json", concurrency=(1, 4), max_tokens=16), 5)
     assert [a.name for a in spec.arms] == ["A", "B"]
     assert {a.url for a in spec.arms} == {ARM.url}
     assert (spec.flush, [a.owned for a in spec.arms]) == ("no", [False, False])
-    assert len(spec.measuring) == spec.block * blocks * 6
-    each = spec.measuring[: spec.block * blocks]
+    assert len(spec.measuring) == prompts * 6
+    each = spec.measuring[:prompts]
     assert spec.measuring == each * 6
     assert "-noise-" in spec.run_id
 
@@ -116,9 +144,9 @@ def test_a_drafter_that_learns_cannot_stand_against_itself() -> None:
 
 def test_what_a_floor_hides_no_number_of_prompts_shows() -> None:
     bare = Estimate(1.01, 0.9, 1.1, 0.05, 16, 15, True)
-    hidden = noise.need_text(bare, floor(sd=0.05))
+    hidden = noise.need_text(bare, 0.05, "this")
     assert f"about {100 * (exp(2.8 * 0.05) - 1):.0f} %" in hidden
     assert "however many prompts" in hidden
-    assert "more prompts to see 5 %" in noise.need_text(bare, floor(sd=0.005))
+    assert "more prompts to see 5 %" in noise.need_text(bare, 0.005, "this")
     sure = replace(bare, log_error=0.001)
-    assert "enough" in noise.need_text(sure, floor(sd=0.005))
+    assert "enough" in noise.need_text(sure, 0.005, "this")

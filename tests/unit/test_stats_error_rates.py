@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from math import exp
 
 import pytest
 from core_records import recorded
@@ -20,6 +21,7 @@ from spectui.core.stats import (
     needs_blocks,
     ratio_of_accept_length,
     ratio_of_throughput,
+    wider,
 )
 
 DRAWS = 2000
@@ -135,6 +137,35 @@ def test_few_whole_blocks_are_handled_honestly() -> None:
     rng = random.Random("whole blocks")
     wrong = sum(estimate(whole_blocks(rng, 6)).excludes_one for _ in range(DRAWS))
     assert wrong / DRAWS <= at_most(0.05)
+
+
+def turns(rng: random.Random, blocks: int, each: int, node: float) -> tuple[Arms, Arms]:
+    """A setting against itself by turns, on a node whose speed changes by ``node`` from one block to the next."""
+    by_prompt: Arms = ([], [])
+    by_block: Arms = ([], [])
+    for number in range(blocks):
+        steps = [rng.choice(prompts())[0] for _ in range(each)]
+        for prompt, whole in zip(by_prompt, by_block, strict=True):
+            slow = exp(rng.gauss(0, node))
+            mine = [block(number * each + i, s, s * 0.01 * slow * rng.choice(jitter("4"))) for i, s in enumerate(steps)]
+            prompt += mine
+            whole.append(Block(str(number), 256 * each, sum(b.seconds for b in mine), unit="blocks"))
+    return by_prompt, by_block
+
+
+@pytest.mark.parametrize(("blocks", "each"), [(2, 16), (8, 4)])
+def test_what_a_block_has_in_common_is_no_evidence_of_the_setting(blocks: int, each: int) -> None:
+    rng = random.Random(f"turns {blocks} {each}")
+    fooled = wrong = 0
+    for _ in range(DRAWS):
+        by_prompt, by_block = turns(rng, blocks, each, 0.05)
+        alone = estimate(by_prompt)
+        both = wider(alone, estimate(by_block))
+        assert both is not None
+        fooled += alone.excludes_one
+        wrong += both.excludes_one
+    assert wrong / DRAWS <= at_most(0.05)
+    assert fooled / DRAWS > 0.2, "this node changes too little for the test to say anything"
 
 
 def test_five_per_cent_is_found_in_four_of_five_at_the_sample_that_is_asked_for() -> None:

@@ -181,7 +181,8 @@ def ratio(estimate: Estimate | None, *, short: bool = False) -> str:
 
 def verdict_sentence(data: Compared) -> str:
     row = data.rows[0]
-    at = "at every load that was measured" if len(data.rows) > 1 else f"at {row.concurrency} at a time"
+    alike = len(data.rows) > 1 and len({r.verdict.word for r in data.rows}) == 1
+    at = "at every load that was measured" if alike else f"at {row.concurrency} at a time"
     if row.verdict.word in ("faster", "slower"):
         return f"A is {row.verdict.word} than B {at}: {ratio(row.throughput)}"
     if row.verdict.reasons:
