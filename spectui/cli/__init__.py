@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from spectui import __version__
+from spectui.cli import examples
 from spectui.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, Failure, Misused, explain
 from spectui.core.safe import safe_text
 
@@ -32,10 +33,10 @@ COMMANDS: dict[str, str] = {
     "attach": "runs in progress: list them, follow one",
     "profiles": "list, show, check and save profiles",
     "runs": "list, show and mark stored runs",
-    "export": "a profile or run as launch command, Markdown, CSV, JSON",
+    "export": "a profile or run for other places: launch command, docker, systemd, Kubernetes, report, CSV, JSON",
     "sim": "the simulated SGLang server (takes SGLang's own arguments)",
     "doctor": "what this terminal, node and driver can do",
-    "completion": "shell completion for bash or zsh",
+    "completion": "shell completion for bash, zsh or fish",
 }
 """Name -> one line of help; each is the module of the same name in this package, imported when it is called."""
 
@@ -133,6 +134,7 @@ def _dispatch(argv: list[str]) -> int:
             epilog=getattr(module, "EXAMPLES", None),
         )
         module.arguments(parser)
+        examples.deal_out(parser, first, getattr(module, "EXAMPLES", ""))
         return int(module.run(parser.parse_args(argv[1:])))
     if first and not first.startswith("-") and "/" not in first and ":" not in first and not _names_an_arm(first):
         import difflib

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 EXAMPLES = """examples:
   source <(spectui completion bash)                         for this shell
   spectui completion bash > ~/.local/share/bash-completion/completions/spectui
   spectui completion zsh > "${fpath[1]}/_spectui"
+  spectui completion fish > ~/.config/fish/completions/spectui.fish
 """
 
 
@@ -23,14 +24,18 @@ class Words:
     choices: dict[str, tuple[str, ...]]
     files: tuple[str, ...]
     """Options, or ``*`` for arguments, that take a path."""
+    valued: tuple[str, ...] = ()
+    """Options that are followed by a value."""
+    told: dict[str, str] = field(default_factory=dict)
+    """Option or part -> what it does, for shells that show it."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh"))
+    parser.add_argument("shell", choices=tuple(_WRITERS))
 
 
 def run(args: argparse.Namespace) -> int:
-    print(bash(tree()) if args.shell == "bash" else zsh(tree()), end="")
+    print(_WRITERS[args.shell](tree()), end="")
     return 0
 
 
@@ -55,7 +60,7 @@ def tree() -> dict[str, Words]:
     add_screen_options(screen)
     screen.add_argument("--version", action="store_true")
     top = _words(screen)
-    found[""] = Words(top.options, tuple(COMMANDS), top.choices, top.files)
+    found[""] = replace(top, parts=tuple(COMMANDS), told={**top.told, **COMMANDS})
     return found
 
 
@@ -70,9 +75,16 @@ def _words(parser: argparse.ArgumentParser) -> Words:
     options: list[str] = []
     choices: dict[str, tuple[str, ...]] = {}
     files: list[str] = []
+    valued: list[str] = []
+    told: dict[str, str] = {}
     for action in parser._actions:
         names = [name for name in action.option_strings if name.startswith("--")]
         options += names
+        told.update({name: (action.help or "") % vars(action) for name in names if action.help != argparse.SUPPRESS})
+        if action.nargs != 0:
+            valued += names
+        if isinstance(action, argparse._SubParsersAction):
+            told.update({part.dest: part.help or "" for part in action._choices_actions})
         if action.choices is not None and not isinstance(action, argparse._SubParsersAction):
             for name in names or ["*"]:
                 choices[name] = tuple(str(choice) for choice in action.choices)
@@ -82,7 +94,7 @@ def _words(parser: argparse.ArgumentParser) -> Words:
         from spectui import workloads
 
         choices["--workload"] = workloads.names()
-    return Words(tuple(options), tuple(_parts(parser)), choices, tuple(files))
+    return Words(tuple(options), tuple(_parts(parser)), choices, tuple(files), tuple(valued), told)
 
 
 def bash(words: dict[str, Words]) -> str:
@@ -152,3 +164,40 @@ def zsh(words: dict[str, Words]) -> str:
         )
     lines += ["  esac", "}", "compdef _spectui spectui 2>/dev/null"]
     return "\n".join(lines) + "\n"
+
+
+def fish(words: dict[str, Words]) -> str:
+    parts = " ".join(_fish(key) for key in words if " " in key)
+    lines = [
+        "# fish completion for spectui; made by: spectui completion fish",
+        f"set -g __spectui_parts {parts}",
+        "function __spectui_at",
+        "    set -l words (commandline -opc)",
+        '    set -l key "$words[2]"',
+        '    contains -- "$words[2] $words[3]" $__spectui_parts; and set key "$words[2] $words[3]"',
+        '    string match -q -- "-*" "$key"; and set key ""',
+        '    test "$key" = "$argv[1]"',
+        "end",
+    ]
+    for key, one in words.items():
+        head = f"complete -c spectui -n {_fish(f'__spectui_at {_fish(key)}')}"
+        for part in (*one.parts, *one.choices.get("*", ())):
+            lines.append(f"{head} -a {_fish(part)} -d {_fish(one.told.get(part, ''))}")
+        for option in one.options:
+            line = f"{head} -l {_fish(option[2:])} -d {_fish(one.told.get(option, ''))}"
+            if option in one.choices:
+                line += f" -x -a {_fish(' '.join(one.choices[option]))}"
+            elif option in one.files:
+                line += " -r -F"
+            elif option in one.valued:
+                line += " -x"
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _fish(text: str) -> str:
+    """In single quotes, where fish knows two escapes."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+_WRITERS = {"bash": bash, "zsh": zsh, "fish": fish}

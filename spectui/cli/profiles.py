@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   spectui profiles                                        yours, and the starters
-  spectui profiles show ngram
+  spectui profiles list --json
+  spectui profiles show ngram                             settings, evidence, what others have published
+  spectui profiles show mine --toml                       the file as it is
   spectui profiles check ./mine.toml                      every fault with file, line and key
+  spectui profiles check mine --sglang-version 0.5.9      what an older release would make of it
   spectui profiles save mine --from http://127.0.0.1:30000
   spectui profiles save mine --from 20261130-101500-json-1a2b   adds the run's results as evidence
+  spectui profiles save mine --from RUN:B                 of one arm of a comparison
 """
 
 

@@ -19,12 +19,20 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   spectui runs                                       the newest first
   spectui runs --algorithm NGRAM --workload edit --gpu H200
-  spectui runs list kimi night                       all words, anywhere
+  spectui runs list kimi night                       all words, anywhere: name, model, note, tag …
+  spectui runs list --version 0.5.15 --pinned --json
   spectui runs show 20261130-101500                  a beginning that fits one run is enough
-  spectui runs tag RUN keep best; spectui runs pin RUN; spectui runs note RUN "after the driver update"
+  spectui runs tag 20261130-101500 keep best         two tags
+  spectui runs untag 20261130-101500 best
+  spectui runs pin 20261130-101500                   no rule removes it any more
+  spectui runs unpin 20261130-101500
+  spectui runs note 20261130-101500 "after the driver update"
+  spectui runs note 20261130-101500                  without a text: the note goes
   spectui runs compare RUN1 RUN2                     result and what differs between them
+  spectui runs compare RUN1:A RUN1:B                 the two arms of one run
   spectui runs trend mine                            one profile over versions
   spectui runs prune --keep 200 --dry-run            pinned runs, and those that profiles rest on, always stay
+  spectui runs prune --older-than 90 --failed
 """
 SHOWN = 50
 

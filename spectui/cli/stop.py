@@ -11,6 +11,11 @@ import sys
 
 from spectui.cli import options
 
+EXAMPLES = """examples:
+  spectui stop ngram                     SIGTERM, then its group, then SIGKILL; waits for its GPU memory and ports
+  spectui stop ngram --leftovers         also what a dead server left behind
+"""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a managed server, as spectui servers lists it")

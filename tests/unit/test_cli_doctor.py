@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -114,6 +115,45 @@ def test_bash_takes_it_and_completes(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert complete("spectui", "export", "x", "--format", "kub") == ["kubernetes"]
     assert complete("spectui", "profiles", "save", "--repl") == ["--replace"]
     assert complete("spectui", "run", "--workload", "ed") == ["edit"]
+
+
+def test_fish_takes_it_and_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["completion", "fish"]) == 0
+    out = capsys.readouterr().out
+    assert "-l 'format' -d 'what to write (command)' -x -a 'command docker" in out
+    assert r"\'default\' to send none" in out
+    fish = shutil.which("fish")
+    if fish is None:
+        return
+    script = tmp_path / "spectui.fish"
+    script.write_text(out)
+    for typed, said in (
+        ("che", "check"),
+        ("runs com", "compare"),
+        ("run --workload ed", "edit"),
+        ("--slow doc", "doctor"),
+    ):
+        code = f"source {script}; complete -C 'spectui {typed}'"
+        done = subprocess.run([fish, "--no-config", "-c", code], capture_output=True, text=True, check=True)
+        assert said in [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+
+def test_the_help_of_every_command_and_part_teaches_by_examples() -> None:
+    from spectui.cli.examples import of_part
+
+    for name in set(COMMANDS) - {"sim"}:
+        given = importlib.import_module(f"spectui.cli.{name}").EXAMPLES
+        for words in [name, *(f"{name} {part}" for part in completion.tree()[name].parts)]:
+            assert of_part(given, words), f"spectui {words} --help has no example"
+
+
+def test_a_part_shows_its_own_examples_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run_command_line(["runs", "prune", "--help"])
+    out = capsys.readouterr().out
+    assert "remove by rule" in out
+    assert "spectui runs prune --keep 200 --dry-run" in out
+    assert "runs tag" not in out
 
 
 def test_zsh_gets_its_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -128,10 +128,24 @@ def _value(name: str, default: Any, text_words: frozenset[str]) -> Any:
     return number_or_text
 
 
+_EXAMPLES = """examples:
+  spectui sim --model-path any --port 30000 --enable-metrics
+  spectui sim --model-path any --speculative-algorithm NGRAM --speculative-num-draft-tokens 8 --enable-metrics
+  spectui sim --model-path any --sglang-version 0.5.9 --sim-speed 2
+  spectui sim --model-path any --sim-fail oom
+"""
+
+
 def _parser(dialect: Dialect, fields: dict[str, Any], text_words: frozenset[str]) -> argparse.ArgumentParser:
     # SGLang's own usage names all its arguments, 330 lines before the one that says what is wrong.
     usage = "launch_server.py --model-path MODEL_PATH [SGLang's other arguments] [--sim-... arguments]"
-    parser = argparse.ArgumentParser(prog="launch_server.py", usage=usage, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="launch_server.py",
+        usage=usage,
+        allow_abbrev=False,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     optional_ints = {"max_running_requests", "speculative_num_steps", "speculative_eagle_topk", "context_length",
                      "speculative_num_draft_tokens", "speculative_dflash_block_size", "random_seed",
                      "chunked_prefill_size", "cuda_graph_max_bs_decode", "max_total_tokens"}  # fmt: skip
