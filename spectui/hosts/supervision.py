@@ -19,6 +19,7 @@ _CONTAINER = re.compile(r"(docker-|/docker/|cri-containerd-|crio-|libpod-|kubepo
 _SUPERVISORS = ("supervisord", "runsv", "s6-supervise", "circusd", "monit", "pm2", "god", "watch", "dumb-init-loop")
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash", "fish")
 _LOOP = re.compile(r"(^|[\s;&|(])(while|until|for)\s")
+_HANDED = re.compile(r"/dev/stdin|/(?:dev|proc/self)/fd/(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def _parent(parent: Ancestor) -> Supervision | None:
     if script is None:
         return None  # a shell someone types in
     inline = any(re.fullmatch(r"-[a-z]*c", w) for w in words[1:])
-    text = script if inline else _script(script, parent.cwd)
+    text = script if inline else _script(script, parent)
     if text is not None and _LOOP.search(text):
         label = "a shell loop" if inline else script
         return Supervision(
@@ -97,9 +98,15 @@ def _parent(parent: Ancestor) -> Supervision | None:
     return None
 
 
-def _script(name: str, cwd: str | None) -> str | None:
-    path = Path(name) if os.path.isabs(name) or cwd is None else Path(cwd) / name
+def _script(name: str, parent: Ancestor) -> str | None:
+    """Text of a shell's script, without comments; None where it is no file, such as the pipe of ``bash <(...)``."""
+    path = Path(name) if os.path.isabs(name) or parent.cwd is None else Path(parent.cwd) / name
+    if (handed := _HANDED.fullmatch(name)) is not None:  # a number of that shell's files, not of ours
+        path = Path(f"/proc/{parent.pid}/fd/{handed[1] or 0}")
     try:
+        # Opening a pipe or a device could wait for ever, and would take from whoever it is meant for.
+        if not path.is_file():
+            return None
         with path.open(encoding="utf-8", errors="replace") as f:
             text = f.read(65536)
     except OSError:

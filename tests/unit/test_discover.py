@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,27 @@ def test_restart_loops_and_supervisors_are_named(tmp_path: Path) -> None:
     daemon = judge("/", "/", [shell("python3", "/usr/bin/supervisord", "-n")], 50)
     assert daemon is not None
     assert daemon.kind == "supervisor"
+
+
+def test_a_script_that_is_a_pipe_is_neither_waited_for_nor_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.sh")
+    assert judge("/", "/", [Ancestor(40, "bash", ("bash", "run.sh"), str(tmp_path))], 50) is None
+    # "bash <(...)": the number is one of the shell's own files. Ours of that number may be anything.
+    ours, theirs = os.pipe()
+    os.write(theirs, f"{LOOP}\n".encode())
+    os.close(theirs)
+    try:
+        assert judge("/", "/", [Ancestor(1 << 30, "bash", ("bash", f"/dev/fd/{ours}"))], 50) is None
+        assert os.read(ours, 5) == LOOP[:5].encode()
+    finally:
+        os.close(ours)
+
+
+def test_a_script_that_was_handed_over_open_is_read(tmp_path: Path) -> None:
+    script = tmp_path / "loop.sh"
+    script.write_text(LOOP)
+    with script.open() as held:
+        shell = Ancestor(os.getpid(), "bash", ("bash", f"/proc/self/fd/{held.fileno()}"))
+        found = judge("/", "/", [shell], 50)
+    assert found is not None
+    assert found.kind == "loop"
