@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spectui.engines.sglang.client import SglangClient
+    from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable
 
 LIMIT_S = 1.0
 
@@ -36,6 +40,23 @@ class Traffic:
         return f"{self.running} running{waiting}" if self.busy else "idle"
 
 
+def requests_now(client: SglangClient, reading: MetricsReading | MetricsUnavailable) -> tuple[int | None, int | None]:
+    """(running, waiting): by the gauges where they say none, else by ``/v1/loads`` where the server has it.
+
+    The gauges of SGLang 0.4.9-0.5.23 are written once a log interval and keep their last value for some 30 s after the
+    last request has ended, so that "1 running" may be one that is long done; the load is published at once.
+    """
+    from spectui.engines.sglang.metrics import MetricsUnavailable
+
+    gauges = (None, None) if isinstance(reading, MetricsUnavailable) else (reading.running, reading.queued)
+    if gauges[0] == 0 and not gauges[1]:
+        return gauges
+    known = [load for load in client.loads() or () if load.running is not None]
+    if not known:
+        return gauges
+    return sum(load.running or 0 for load in known), sum(load.waiting or 0 for load in known)
+
+
 def look(url: str, *, key: str | None = None, settings: bool = True, limit_s: float = LIMIT_S) -> Traffic:
     """Asks one server: its metrics, else its load; with ``settings`` also what is in force. Never raises for a server.
 
@@ -51,17 +72,11 @@ def look(url: str, *, key: str | None = None, settings: bool = True, limit_s: fl
     try:
         with SglangClient(url, key=key, timeout=limit_s) as client:
             reading = client.metrics()
-            if not isinstance(reading, MetricsUnavailable):
-                running, waiting = reading.running, reading.queued
-            elif reading.kind == "down":
-                return Traffic(why="it does not answer")
-            else:
+            if isinstance(reading, MetricsUnavailable):
+                if reading.kind == "down":
+                    return Traffic(why="it does not answer")
                 why = reading.reason
-            if running is None and (loads := client.loads()) is not None:
-                known = [load for load in loads if load.running is not None]
-                if known:
-                    running = sum(load.running or 0 for load in known)
-                    waiting = sum(load.waiting or 0 for load in known)
+            running, waiting = requests_now(client, reading)
             if settings:
                 info = client.info()
                 algorithm, version, in_force = info.algorithm, info.version, dict(info.settings)

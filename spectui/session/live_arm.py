@@ -21,6 +21,7 @@ from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable
 from spectui.hosts import timings
 from spectui.hosts.records import ServerRecord, alive
 from spectui.hosts.serving import NOT_SERVING, READY, SUSPECT, Poll, probe_due, states
+from spectui.hosts.traffic import requests_now
 from spectui.hosts.watch import ServerState, ServerWatch
 from spectui.session import SessionError, stored_curve
 from spectui.session.arms import Target, resolve_key
@@ -243,6 +244,8 @@ class LiveArm:
         health = client.health(timeout=3.0) if self._slow_turn(now) else 200
         if isinstance(reading, MetricsUnavailable) and reading.kind == "down":
             raise NotReachable(reading.reason, self.url or "", "")
+        if isinstance(reading, MetricsReading):
+            reading = reading.with_requests(*requests_now(client, reading))
         self._note(now, reading, health if isinstance(health, int) else None)
         if probe_due(tuple(self._polls), now, allowed=self._probes):
             self._probe(now)

@@ -294,3 +294,22 @@ def test_sigterm_drains_and_ends(version: str, code: int) -> None:
         assert sim.call("/health")[0] == 503
         assert b"[DONE]" in _rest(stream), "what runs is finished first"
         assert sim.ended() == code
+
+
+def test_a_server_that_has_just_ended_its_requests_is_idle_whatever_its_gauge_still_says(ngram: SimProcess) -> None:
+    from spectui.engines.sglang.client import SglangClient
+    from spectui.engines.sglang.metrics import MetricsReading
+    from spectui.hosts import traffic
+
+    url = f"http://127.0.0.1:{ngram.port}"
+    ngram.generate(RECORDS, 200)
+    with SglangClient(url) as client:
+        reading = client.metrics()
+        assert isinstance(reading, MetricsReading)
+        assert reading.running == 1, "the gauge keeps the last log interval's value, as the recorded server's does"
+        assert traffic.requests_now(client, reading) == (0, 0)
+        assert reading.with_requests(0, 0).running == 0
+    told = traffic.look(url)
+    assert (told.busy, told.text) == (False, "idle")
+    with _slow_stream(ngram, RECORDS):
+        assert traffic.look(url).text == "1 running"

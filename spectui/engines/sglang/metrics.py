@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 PREFIX = "sglang:"
 COUNTERS = (
@@ -60,6 +60,12 @@ class MetricsReading:
     def queued(self) -> int | None:
         value = self.total("num_queue_reqs")
         return None if value is None else int(value)
+
+    def with_requests(self, running: int | None, queued: int | None) -> MetricsReading:
+        """The same with these in place of the gauges, which hold the last log interval's value when all has ended."""
+        told = {"num_running_reqs": running, "num_queue_reqs": queued}
+        gauges = self.gauges | {name: {"0": float(value)} for name, value in told.items() if value is not None}
+        return replace(self, gauges=gauges)
 
     @property
     def gauge_accept_length(self) -> float | None:

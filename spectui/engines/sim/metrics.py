@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import time
 from functools import lru_cache
 from importlib import resources
 from itertools import pairwise
@@ -14,6 +15,9 @@ from spectui.engines.sim.arguments import Launch
 if TYPE_CHECKING:
     from spectui.engines.sim.requests import SimRequest
     from spectui.engines.sim.scheduler import Scheduler
+
+IDLE_ZERO_S = 30.0
+"""An idle server zeroes its load gauges about every 30 s; the accept length keeps its last window (0.5.15)."""
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -30,6 +34,8 @@ class Metrics:
 
     def __init__(self, launch: Launch, pool_tokens: int) -> None:
         self._launch = launch
+        self._scheduler: Scheduler | None = None
+        self._ticked_s = 0.0
         self._values: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, list[float]]] = {}
         """Counts by bucket, then the sum."""
@@ -141,7 +147,8 @@ class Metrics:
             self.observe("sglang:inter_token_latency_seconds", gap, count=output - 1)
 
     def ticked(self, scheduler: Scheduler, size: int, length: float | None, rate: float | None, graph: bool) -> None:
-        """Gauges hold what the last log interval gave, an idle server's too."""
+        """Gauges hold what the last log interval gave, an idle server's too, until :data:`IDLE_ZERO_S`."""
+        self._scheduler, self._ticked_s = scheduler, time.monotonic()
         used = float(scheduler.used_tokens)
         a = self._launch.args
         pool = max(used, 1.0, next(iter(self._values.get("sglang:num_pages", {}).values()), 1.0))
@@ -159,6 +166,9 @@ class Metrics:
 
     def page(self) -> str:
         """The exposition text."""
+        if self._scheduler is not None and self._scheduler.idle and time.monotonic() - self._ticked_s >= IDLE_ZERO_S:
+            for name in ("num_running_reqs", "num_queue_reqs", "gen_throughput"):
+                self.set("sglang:" + name, 0.0)
         usage = resource.getrusage(resource.RUSAGE_SELF)
         self.set("sglang:process_cpu_seconds_total", usage.ru_utime + usage.ru_stime, component="tokenizer")
         self.set("sglang:process_cpu_seconds_total", 0.0, component="detokenizer")
