@@ -67,12 +67,14 @@ def _summary(runs: Any, handle: RunHandle) -> dict[str, Any]:
     try:
         found = runs.summary_of(handle.folder)
     except runs.HistoryError:  # its journal has no row yet
-        return {"workload": "", "algorithms": [], "when": 0.0}
-    return {"workload": found.workload, "algorithms": list(found.algorithms), "when": found.when}
+        return {"state": "starting", "workload": "", "algorithms": [], "when": 0.0}
+    return {"state": "running", "workload": found.workload, "algorithms": list(found.algorithms), "when": found.when}
 
 
 def _line(row: dict[str, Any]) -> tuple[object, ...]:
-    began = time.strftime("%H:%M:%S", time.localtime(row["when"])) if row["when"] else "just now"
+    if row["state"] == "starting":
+        return row["run"], row["pid"], "starting", "–", "just now"
+    began = time.strftime("%H:%M:%S", time.localtime(row["when"]))
     return row["run"], row["pid"], row["workload"], " / ".join(row["algorithms"]), began
 
 

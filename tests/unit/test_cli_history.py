@@ -118,6 +118,22 @@ def test_nothing_to_attach_to(home: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "has ended" in capsys.readouterr().err
 
 
+def test_a_run_without_a_row_yet_is_starting(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spectui.session import running
+
+    handle = running.RunHandle(home / "data" / "runs" / "new", 77, 1.0)
+    handle.folder.mkdir(parents=True)
+    monkeypatch.setattr(running, "running", lambda: [handle])
+    for write in (lambda: None, handle.journal.touch):
+        write()
+        assert run_command_line(["attach", "--list"]) == 0
+        row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("new "))
+        assert row.split() == ["new", "77", "starting", "–", "just", "now"]
+        assert said(capsys, "attach")["runs"][0]["state"] == "starting"
+
+
 def test_a_run_of_two_arms_shows_the_figures_of_both() -> None:
     from spectui.cli.runs import _line
     from spectui.store.runs import RunSummary
