@@ -35,8 +35,9 @@ __all__ = [
 FAILURE_LIMIT = 0.05
 """Share of failed requests beyond which arms are not compared: failures drop the slow and the long ones first."""
 CACHED_SHARE = 0.2
-"""By how much the shares of prompt tokens that the prefix cache held may differ: a fifth of prefill is 1 or 2 % of a
-request of ordinary length."""
+"""By how much the shares of prompt tokens that the prefix cache held may differ."""
+CACHED_GAIN = 0.02
+"""What such a difference may be worth at most, were all the time to the first token prefill: as a share of all time."""
 HOTTER_C = 10.0
 """Degrees between the arms' GPUs which, together with slower clocks, are a difference of the room and not of the
 setting."""
@@ -81,6 +82,8 @@ class Side:
     """For :func:`differences`: temperature, max_tokens, address, model, workload …"""
     limit: int | None = None
     """max_running_requests in force."""
+    loosened: str = ""
+    """Which threshold of acceptance lies below 1, where answers are sampled; empty for exact sampling."""
 
 
 def side_of(result: RunResult, key: Key, *, name: str | None = None, state: ProposerState | None = None) -> Side:
@@ -103,18 +106,35 @@ def side_of(result: RunResult, key: Key, *, name: str | None = None, state: Prop
     server = arm.get("server") or {}
     limit = server.get("max_running_requests")
     return Side(
-        name or key[0], one, state or one.proposer_state, asked, limit if isinstance(limit, int) and limit > 0 else None
+        name or key[0],
+        one,
+        state or one.proposer_state,
+        asked,
+        limit if isinstance(limit, int) and limit > 0 else None,
+        _loosened(arm.get("settings_in_force") or {}, head.get("temperature")) if one.speculative else "",
     )
+
+
+def _loosened(settings: Mapping[str, Any], temperature: object) -> str:
+    """Greedy verification takes the model's own token and no threshold (SGLang, speculative/eagle_info.py)."""
+    if temperature == 0:
+        return ""
+    names = ("accept_threshold_single", "accept_threshold_acc")
+    low = [(n, v) for n in names if isinstance(v := settings.get(n), (int, float)) and v < 1]
+    return " and ".join(f"{name} {value:g}" for name, value in low)
 
 
 def reasons(a: Side, b: Side, *, failure_limit: float = FAILURE_LIMIT) -> list[str]:
     """Why no verdict can be given on A against B; empty for a fair trial."""
+    nothing = [_nothing(side) for side in (a, b) if side.result.records and not side.result.good]
+    if nothing:
+        return nothing  # whatever else is seen is a consequence, or says nothing
     found: list[str] = []
     for side in (a, b):
         found += _proposer(side)
     unlike = differences(a.asked, b.asked)
     if unlike:
-        found.append(f"{NOT_LIKE_FOR_LIKE}: {'; '.join(unlike)}")
+        found.append(f"{NOT_LIKE_FOR_LIKE}: {'; '.join(unlike)}: ask both sides alike")
     for side in (a, b):
         found += _marked(side)
         found += _counted(side, failure_limit)
@@ -137,15 +157,25 @@ def _proposer(side: Side) -> list[str]:
     return [f"{side.name}'s store {word}: {state.detail}{need}"]
 
 
+def _nothing(side: Side) -> str:
+    rows = side.result.records
+    why = next((r.error for r in rows if r.error), None)
+    said = f", the first one: {why}" if why else ""
+    return f"{side.name}: none of {len(rows)} requests ended well{said}"
+
+
 _MARKS = {
-    "foreign_traffic": "traffic that is not ours",
-    "restarted": "the server was restarted during the run",
-    "both_arms_loaded": "both arms of one host were loaded at the same moment",
-    "throttled": "the GPU was throttled",
-    "simulated_acceptance": "SIMULATED acceptance: a switch of the server fakes the accept length",
-    "clock_drift": "the clock of this node was moved during the run",
+    "foreign_traffic": ("traffic that is not ours", "measure again while nobody else uses the server"),
+    "restarted": ("the server was restarted during the run", "measure again"),
+    "both_arms_loaded": ("both arms of one host were loaded at the same moment", "let them take turns"),
+    "throttled": ("the GPU was throttled", "let it cool, then measure again"),
+    "simulated_acceptance": (
+        "SIMULATED acceptance: a switch of the server fakes the accept length",
+        "unset it and restart the server",
+    ),
+    "clock_drift": ("the clock of this node was moved during the run", "measure again"),
 }
-"""Marks that withhold a verdict, and what they mean."""
+"""Marks that withhold a verdict: what they mean, and what to do."""
 
 
 def _marked(side: Side) -> list[str]:
@@ -153,36 +183,57 @@ def _marked(side: Side) -> list[str]:
     for mark in side.result.marks:
         name, detail = str(mark.get("name")), str(mark.get("detail") or "")
         if name == "synthetic":
-            found.append(SYNTHETIC)
+            found.append(f"{SYNTHETIC}: measure with prompts that somebody would send")
         elif name == "length_forced":
             if side.result.speculative:
-                found.append(f"{side.name}: {LENGTH_FORCED}")
+                found.append(f"{side.name}: {LENGTH_FORCED}; let answers end by themselves (no --ignore-eos)")
         elif name in _MARKS:
             more = f" ({detail})" if detail and detail != name else ""
-            found.append(f"{side.name}: {_MARKS[name]}{more}")
+            meaning, todo = _MARKS[name]
+            found.append(f"{side.name}: {meaning}{more}: {todo}")
     return found
 
 
 def _counted(side: Side, failure_limit: float) -> list[str]:
     one, found = side.result, []
     broken = [i for i in one.identities if i.state == BROKEN]
-    found += [f"{side.name}: {i.name} is broken: {i.detail}" for i in broken]
+    found += [
+        f"{side.name}: {i.name} is broken: {i.detail}; figures that contradict each other rank nothing" for i in broken
+    ]
     if one.requests and one.failed > failure_limit * one.requests:
-        found.append(f"{side.name}: {one.failed} of {one.requests} requests failed")
+        why = next((r.error for r in one.records if r.error and r.status in ("failed", "cut off")), None)
+        said = f", the first one: {why}" if why else ""
+        found.append(
+            f"{side.name}: {one.failed} of {one.requests} requests failed (at most {100 * failure_limit:.0f} %){said}"
+        )
+    if side.loosened:
+        found.append(
+            f"{side.name} accepts drafts that the model would not have written ({side.loosened}, exact is 1): its "
+            "answers are not those of the other side; set it to 1 and measure again"
+        )
     if one.client.get("bound"):
         late, lag = one.client.get("late_share"), one.client.get("lag_ms_p99")
         told = [f"{100 * late:.1f} % of reads were late"] if isinstance(late, float) else []
         told += [f"lag {lag:.1f} ms at p99"] if isinstance(lag, (int, float)) else []
         held = f" ({', '.join(told)})" if told else ""
-        found.append(f"{side.name}: the load generator was the limit, not the server{held}")
+        found.append(
+            f"{side.name}: the load generator was the limit, not the server{held}: measure at less concurrency, or "
+            "from a machine with a free core"
+        )
     if any(r.tokens_estimated for r in one.good):
         found.append(f"{side.name}: the server gave no token counts, so its throughput is an estimate")
     return found
 
 
 def _queues(a: Side, b: Side) -> list[str]:
-    told = queueing(a.result.concurrency, {a.name: a.limit, b.name: b.limit})
-    return [] if a.limit == b.limit else told
+    level = a.result.concurrency
+    told = queueing(level, {a.name: a.limit, b.name: b.limit})
+    if a.limit == b.limit or not told:
+        return []
+    least = min(limit for limit in (a.limit, b.limit) if limit is not None)
+    return [
+        f"{'; '.join(told)}: give both servers --max-running-requests {level} or more, or measure at {least} at a time"
+    ]
 
 
 def _cached(a: Side, b: Side) -> list[str]:
@@ -191,9 +242,20 @@ def _cached(a: Side, b: Side) -> list[str]:
         return []
     more, less = (a, b) if one > two else (b, a)
     high, low = max(one, two), min(one, two)
+    worth = (high - low) * _before_first_token(less.result)
+    if worth <= CACHED_GAIN:
+        return []
     return [
-        f"the prefix cache held {100 * high:.0f} % of {more.name}'s prompt tokens, {100 * low:.0f} % of {less.name}'s"
+        f"the prefix cache held {100 * high:.0f} % of {more.name}'s prompt tokens, {100 * low:.0f} % of {less.name}'s, "
+        f"which may be worth up to {100 * worth:.0f} % of the time: empty both caches first (--flush)"
     ]
+
+
+def _before_first_token(one: PassResult) -> float:
+    """Share of the requests' time that passed before their first token."""
+    rows = [(r.first_s - r.start_s, r.end_s - r.start_s) for r in one.good if r.first_s is not None]
+    whole = sum(time for _, time in rows)
+    return sum(first for first, _ in rows) / whole if whole > 0 else 1.0
 
 
 def _gpus(a: Side, b: Side) -> list[str]:
@@ -202,7 +264,10 @@ def _gpus(a: Side, b: Side) -> list[str]:
         heat = side.result.heat
         if heat and heat["slowed_share"] > THROTTLED_SHARE:
             share = 100 * heat["slowed_share"]
-            found.append(f"{side.name}'s GPU was slowed by heat or hardware in {share:.0f} % of the readings")
+            found.append(
+                f"{side.name}'s GPU was slowed by heat or hardware in {share:.0f} % of the readings (at most "
+                f"{100 * THROTTLED_SHARE:.0f} %): let it cool, then measure again"
+            )
     one, two = a.result.heat, b.result.heat
     if one and two and None not in (one["temperature_c"], two["temperature_c"], one["clock_mhz"], two["clock_mhz"]):
         hot, cool, who = (one, two, a) if one["temperature_c"] > two["temperature_c"] else (two, one, b)
@@ -210,7 +275,7 @@ def _gpus(a: Side, b: Side) -> list[str]:
         if apart >= HOTTER_C and hot["clock_mhz"] < (1 - CLOCK_SHARE) * cool["clock_mhz"]:
             found.append(
                 f"{who.name}'s GPU was {apart:.0f} °C hotter and ran at {hot['clock_mhz']:.0f} against "
-                f"{cool['clock_mhz']:.0f} MHz"
+                f"{cool['clock_mhz']:.0f} MHz: let both reach the same heat, then measure again"
             )
     return found
 

@@ -78,7 +78,7 @@ def _freedom(*columns: Column) -> float:
     """Degrees of freedom where units weigh unlike: a long answer brings more noise than a short one, and what a few
     such answers decide is decided by few (Satterthwaite's rule, noise in proportion to the share)."""
     parts = [[v / total for v in c] for c, total in zip(columns, [sum(c) for c in columns], strict=True)]
-    weights = [sum(row) for row in zip(*parts, strict=True)]
+    weights: list[float] = [sum(row) for row in zip(*parts, strict=True)]
     squares = [w * w for w in weights]
     return max(1.0, round(sum(squares) ** 2 / sum(q * q for q in squares) - 1.0, 1))
 

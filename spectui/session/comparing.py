@@ -9,7 +9,7 @@ from pathlib import Path
 from spectui.core.answers import compare_all
 from spectui.core.compare import DRIFT, Comparison, compare
 from spectui.core.evidence import is_stateful
-from spectui.core.fairness import Side, side_of
+from spectui.core.fairness import Side, queueing, side_of
 from spectui.core.result import RunResult
 from spectui.core.rows import Row
 from spectui.core.spec import ArmSpec, RunSpec
@@ -82,7 +82,8 @@ def compare_sources(
         looked = (looks or {}).get(concurrency)
         if looked is not None:
             row = replace(row, throughput=looked.estimate)
-        reasons = [*disturbed, *_at_once(a, b, sides)]
+        failed = any(not side.result.good for side in sides)  # then whatever else was seen says nothing
+        reasons = [] if failed else [*disturbed, *_at_once(a, b, sides)]
         if looked is not None or reasons:
             known = row.verdict.reasons if row.verdict.word == NOT_FAIR else ()
             row = replace(row, verdict=verdict(row.throughput, list(dict.fromkeys([*known, *reasons]))))
@@ -179,6 +180,13 @@ def _loads(a: ArmSource, b: ArmSource, row: Comparison) -> Iterator[str]:
     passes = [p for s in (a, b) for k, p in s.result.passes.items() if k[0] == s.arm and k[1] == level and p.records]
     if level < 2 or not passes:
         return
+    limits = {
+        name: (source.head().get("server") or {}).get("max_running_requests")
+        for name, source in zip("AB", (a, b), strict=True)
+    }
+    queued = queueing(level, limits)
+    if len(queued) == 2 and limits["A"] == limits["B"]:
+        yield f"×{level}: {'; '.join(queued)}: both served {limits['A']} at a time"
     most = min(p.most_in_flight for p in passes)
     if most < level:
         yield (

@@ -143,6 +143,17 @@ def test_without_speculation_on_either_side_there_is_no_break_even() -> None:
     assert row.as_json()["break_even_accept_length"] == {"A": None, "B": None}
 
 
+def test_an_arm_of_which_nothing_ended_well_has_that_one_reason() -> None:
+    rows = run(start=9000.0)
+    for row in rows:
+        if row["kind"] == "request":
+            row.update(status="failed", error="HTTP 500: boom", completion_tokens=None, verify_steps=None)
+    a, b = source("a", run()), source("b", rows)
+    keep("c", run(start=1003.0))  # which would be a reason by itself
+    said = comparing.compare_sources(a, b)
+    assert said.rows[0].verdict.reasons == ("B: none of 8 requests ended well, the first one: HTTP 500: boom",)
+
+
 def test_runs_that_overlap_on_one_host_are_no_fair_trial() -> None:
     a, b = source("a", run(arm={"url": "http://127.0.0.1:1"})), source("b", run(arm={"url": "http://localhost:2"}))
     said = comparing.compare_sources(a, b).rows[0].verdict

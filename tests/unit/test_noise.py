@@ -40,7 +40,8 @@ def against_itself(times: int, blocks: int, slower: list[float]) -> RunResult:
                 rows.append(
                     made.row_of(
                         made.record(
-                            number * blocks + i, prompt_id=f"p{i}", arm=name, block=number * blocks + i, start_s=start, first_s=start + 0.1,
+                            number * blocks + i, prompt_id=f"p{i}", arm=name, block=number * blocks + i,
+                            start_s=start, first_s=start + 0.1,
                             last_s=start + lasts, end_s=start + lasts, completion_tokens=100 + i,
                         )
                     )
