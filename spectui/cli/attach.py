@@ -66,9 +66,16 @@ def _list(live: list[RunHandle], *, as_json: bool) -> int:
 def _summary(runs: Any, handle: RunHandle) -> dict[str, Any]:
     try:
         found = runs.summary_of(handle.folder)
-    except runs.HistoryError:  # its journal has no row yet
+    except runs.HistoryError:
+        found = None
+    if found is None or not found.when:  # its journal is not there yet, or has no row
         return {"state": "starting", "workload": "", "algorithms": [], "when": 0.0}
-    return {"state": "running", "workload": found.workload, "algorithms": list(found.algorithms), "when": found.when}
+    return {
+        "state": "running",
+        "workload": found.workload,
+        "algorithms": list(found.algorithms),
+        "when": found.when,
+    }
 
 
 def _line(row: dict[str, Any]) -> tuple[object, ...]:
