@@ -46,12 +46,16 @@ def requests_now(client: SglangClient, reading: MetricsReading | MetricsUnavaila
     The gauges of SGLang 0.4.9-0.5.23 are written once a log interval and keep their last value for some 30 s after the
     last request has ended, so that "1 running" may be one that is long done; the load is published at once.
     """
+    from spectui.engines.sglang.errors import EngineError
     from spectui.engines.sglang.metrics import MetricsUnavailable
 
     gauges = (None, None) if isinstance(reading, MetricsUnavailable) else (reading.running, reading.queued)
     if gauges[0] == 0 and not gauges[1]:
         return gauges
-    known = [load for load in client.loads() or () if load.running is not None]
+    try:
+        known = [load for load in client.loads() or () if load.running is not None]
+    except EngineError:
+        known = []
     if not known:
         return gauges
     return sum(load.running or 0 for load in known), sum(load.waiting or 0 for load in known)

@@ -59,7 +59,7 @@ def ask(row: ServerRow) -> ServerRow:
     """Algorithm and load by the server itself; what cannot be had is said as its state."""
     from spectui.engines.sglang.client import SglangClient
     from spectui.engines.sglang.errors import EngineError
-    from spectui.engines.sglang.metrics import MetricsReading
+    from spectui.hosts.traffic import requests_now
     from spectui.store import secrets
 
     if row.leftover:
@@ -68,15 +68,14 @@ def ask(row: ServerRow) -> ServerRow:
         key = secrets.resolve(row.record.key) if row.record is not None and row.record.key else None
         with SglangClient(row.url, key=key, timeout=ASK_TIMEOUT_S) as client:
             info = client.probe()
-            reading = client.metrics(timeout=ASK_TIMEOUT_S)
+            running, waiting = requests_now(client, client.metrics(timeout=ASK_TIMEOUT_S))
     except secrets.SecretError as error:
         return replace(row, said=str(error), tone="bad")
     except EngineError as error:
         return replace(row, said=f"✗ {error.what}", tone="bad")
     load = ""
-    if isinstance(reading, MetricsReading) and reading.running is not None:
-        queued = f", {reading.queued} queued" if reading.queued else ""
-        load = f"{reading.running} running{queued}"
+    if running is not None:
+        load = f"{running} running{f', {waiting} queued' if waiting else ''}"
     known = not info.unreadable
     return replace(
         row,
