@@ -56,9 +56,14 @@ class Preparing:
     def prepare(self, arm: Arm, pass_name: str, level: int) -> None:
         if pass_name == AS_FOUND:
             return  # what the first contact sent was warm-up enough; more would only teach the store
-        self._warm_up(arm, pass_name, level)
+        # Feeding leaves what all prompts begin with in the prefix cache; where nothing is fed, the warm-up must do it.
+        late = pass_name in FED and not arm.stateful
+        if not late:
+            self._warm_up(arm, pass_name, level)
         if not self._spec.keep_store:
             self._flush(arm, pass_name, level)
+        if late:
+            self._warm_up(arm, pass_name, level)
         if arm.stateful and pass_name in FED:
             self._feed(arm, pass_name, level)
 

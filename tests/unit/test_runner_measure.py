@@ -398,6 +398,22 @@ def test_a_flush_needs_permission(
         assert "/flush_cache" not in fake.calls
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "passes", "order"),
+    [
+        ("none", "warm", ["flush", "warmup", "measure"]),  # what all prompts begin with is cached, as feeding leaves it
+        ("none", "cold", ["warmup", "flush", "measure"]),
+        ("NGRAM", "warm", ["warmup", "flush", "feed", "measure"]),
+    ],
+)
+def test_a_flush_leaves_both_kinds_of_arms_with_prefix_caches_alike(
+    tmp_path: Path, algorithm: str, passes: str, order: list[str]
+) -> None:
+    with ScriptedServer(FakeSglang(algorithm)) as server:
+        _, rows = carry_out(spec_of(tmp_path, server.url, passes=(passes,)))
+    assert [row["phase"] for row in of(rows, "phase", state="end")] == order
+
+
 def test_a_refused_flush_is_tried_again(tmp_path: Path) -> None:
     with ScriptedServer(FakeSglang("NGRAM", flush_answers=[400, 200])) as server:
         code, rows = carry_out(spec_of(tmp_path, server.url))
