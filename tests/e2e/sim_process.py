@@ -7,25 +7,20 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from types import TracebackType
 from typing import Any
 
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+from own_ports import own_port
 
 
 class SimProcess:
     """Starts on entering, is killed with its group on leaving. Fast unless told otherwise."""
 
     def __init__(self, *args: str, speed: float = 1000, startup: float = 0.05, wait: bool = True) -> None:
-        self.port = free_port()
+        self.port = own_port()
         self._wait = wait
         self.log: list[str] = []
         self._news = threading.Condition()

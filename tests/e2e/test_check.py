@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from sim_process import SimProcess, free_port
+from own_ports import own_port
+from sim_process import SimProcess
 
 from spectui.checks import _gather
 from spectui.cli import run_command_line
@@ -164,7 +165,7 @@ def test_forced_acceptance_in_the_environment(home: Path, monkeypatch: pytest.Mo
 
 
 def test_command_line(eagle: Profile, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["check", f"http://127.0.0.1:{free_port()}", "--json"]) == 3
+    assert run_command_line(["check", f"http://127.0.0.1:{own_port()}", "--json"]) == 3
     said = json.loads(capsys.readouterr().out)
     assert said["ok"] is False
     assert said["probes"][0]["ok"] is False

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sim_process import SimProcess, free_port
+from own_ports import own_port
+from sim_process import SimProcess
 from told import EAGLE, NGRAM, Told
 
 from spectui.store import journal
@@ -100,7 +101,7 @@ def test_profiles_are_started_for_it_and_stopped(told: Told, base: str, tmp_path
     profile.write_text(
         'schema = 1\nname = "tried"\n[server]\n'
         f'command = "{sys.executable} -m spectui.engines.sim {{args}} --sim-speed 150 --sim-startup 0.05"\n'
-        f'port = {free_port()}\nmodel_path = "sim"\n[server.args]\nenable_metrics = true\n'
+        f'port = {own_port()}\nmodel_path = "sim"\n[server.args]\nenable_metrics = true\n'
         '[speculative]\nalgorithm = "NGRAM"\nnum_draft_tokens = 8\n'
     )
     said = told("compare", str(profile), base, "--workload", "json", "--requests", "6", "--max-tokens", "100")

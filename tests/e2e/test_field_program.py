@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from own_ports import own_port
 from screen_terminal import Terminal
 
 from spectui.cli import screen
 from spectui.hosts import children, servers
-from spectui.hosts.ports import free_port
 from spectui.session import serving
 from spectui.store import profiles
 
@@ -124,7 +124,7 @@ def test_fc63_without_the_mouse_and_with_two_interrupts(opened: Callable[..., Te
     ids=["malformed", "dead"],
 )
 def test_fc76_a_run_goes_straight_to_its_server(home: Path, proxies: dict[str, str]) -> None:
-    record = launched(home, "s", free_port(47000 + os.getpid() % 1000))
+    record = launched(home, "s", own_port())
     words = ("run", f"http://0.0.0.0:{record.port}", "--workload", "short", "--requests", "2", "--max-tokens", "8")
     done = subprocess.run(
         [sys.executable, "-m", "spectui", *words, "--flush", "--json"],
@@ -141,10 +141,9 @@ def test_fc76_a_run_goes_straight_to_its_server(home: Path, proxies: dict[str, s
 
 
 def test_fc84_what_was_begun_on_the_screen_ends_with_it_where_that_was_asked(home: Path) -> None:
-    start = 48000 + os.getpid() % 1000
-    before = launched(home, "before", free_port(start))
+    before = launched(home, "before", own_port())
     began = time.time()
-    meanwhile = launched(home, "meanwhile", free_port(start + 400))
+    meanwhile = launched(home, "meanwhile", own_port())
     assert screen.end_since(began) == ["meanwhile"]
     assert not servers.alive(meanwhile)
     assert servers.alive(before)

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from own_ports import own_port
 
 from spectui.hosts import discover, servers
 from spectui.hosts.gpus import GpuPanel
 from spectui.hosts.leftovers import end_leftovers, leftovers
-from spectui.hosts.ports import free_port, is_free
+from spectui.hosts.ports import is_free
 from spectui.hosts.processes import MARKER
 from spectui.hosts.records import alive, load, path_of
 from spectui.hosts.servers import LaunchError, LaunchPlan, ServerRecord, ServerWatch
@@ -61,7 +62,7 @@ def until(true: Callable[[], bool], limit_s: float = 20.0) -> None:
 
 
 def plan(tmp_path: Path, *more: str, name: str = "a", **changes: object) -> LaunchPlan:
-    port = free_port(34000 + os.getpid() % 2000)
+    port = own_port()
     made = LaunchPlan(
         name=name,
         argv=(sys.executable, str(SCRIPT), "--port", str(port), *more),
@@ -303,7 +304,7 @@ def test_discovery_finds_a_running_server_and_its_record(tmp_path: Path, started
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "launch_server.py").write_text(SCRIPT.read_text())
-    port = free_port(36500)
+    port = own_port()
     argv = (sys.executable, "-m", "sglang.launch_server", "--port", str(port), "--api-key", "abc123", "--tp-size", "1")
     made = plan(tmp_path, argv=argv, port=port, cwd=str(tmp_path / "lib"))
     record = go(tmp_path, started, made)

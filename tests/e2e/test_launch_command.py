@@ -10,16 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import psutil
 import pytest
+from own_ports import own_port
 
 from spectui.cli import run_command_line
 from spectui.hosts import children, servers
-from spectui.hosts.ports import free_port, is_free
+from spectui.hosts.ports import is_free
 from spectui.hosts.servers import ServerWatch
 from spectui.session import SessionError, adopting, running, serving
 
@@ -49,8 +51,14 @@ def until(true: Callable[[], Any], limit_s: float = 20.0) -> None:
         time.sleep(0.02)
 
 
+@cache
+def port_of(tmp_path: Path) -> int:
+    """One port for all profiles of a test, as somebody would have who only copies profiles."""
+    return own_port()
+
+
 def write(tmp_path: Path, name: str = "s", speculative: str = 'algorithm = "NGRAM"', **args: object) -> str:
-    port = free_port(43000 + os.getpid() % 2000)
+    port = port_of(tmp_path)
     table = {"sim_speed": 1000, "sim_startup": 0.05, **args}
     lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
     path = tmp_path / f"{name}.toml"
@@ -283,7 +291,7 @@ def test_a_stale_record_never_touches_whoever_has_its_number_now(
 @pytest.fixture
 def foreign(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A server that somebody else's script started."""
-    port = free_port(45000 + os.getpid() % 1000)
+    port = own_port()
     words = ["--model-path", "sim", "--port", str(port), "--sim-speed", "1000", "--sim-startup", "0.05"]
     words += ["--max-running-requests", "16", "--api-key", "s3cretkey"]
     env = {**os.environ, "MINE": "kept", "HF_TOKEN": "hf_abcdefghijklmnopqrstuvwxyz"}
@@ -347,7 +355,7 @@ def test_a_foreign_server_is_relaunched_only_on_its_typed_url(
 
 
 def test_what_restarts_itself_is_not_relaunched(tmp_path: Path) -> None:
-    port = free_port(46000 + os.getpid() % 1000)
+    port = own_port()
     words = f"--model-path sim --port {port} --sim-startup 0.05 --sim-speed 1000"
     loop = f"while true; do {sys.executable} -m spectui.engines.sim {words}; done"
     with subprocess.Popen(

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from own_ports import own_port
 
 from spectui.hosts import children, discover, servers
 from spectui.hosts.gpus import GpuPanel
-from spectui.hosts.ports import free_port
 from spectui.hosts.servers import LaunchPlan, ServerRecord, ServerState, ServerWatch
 
 NO_GPUS = GpuPanel((), "none")
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def launch(folder: Path, *more: str) -> ServerRecord:
-    port = free_port(38000 + os.getpid() % 1000)
+    port = own_port()
     argv = (sys.executable, "-m", "spectui.engines.sim", "--model-path", "simulated", "--port", str(port), *more)
     made = LaunchPlan("sim", argv, "127.0.0.1", port, str(folder.parent / "sim.log"), simulated=True)
     return servers.launch(made, folder=folder, panel=NO_GPUS)

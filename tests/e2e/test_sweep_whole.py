@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from own_ports import own_port
 
 from spectui.cli import run_command_line
 from spectui.hosts import children, servers
-from spectui.hosts.ports import free_port
 from spectui.hosts.records import alive
 from spectui.predict import tracking
 from spectui.predict.settings_grid import Axes
@@ -84,7 +84,7 @@ SMALL = ["--workload", "json", "--requests", "6", "--max-tokens", "40", "--concu
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     with own_home(tmp_path_factory.mktemp("sweep")) as home:
-        profile = make_profile(home, free_port(39000 + os.getpid() % 500))
+        profile = make_profile(home, own_port())
         code, out, _ = command(str(profile), *SMALL, *AXES, "--keep-losers", "--save", "winner", "--json")
         said = json.loads(out)
         yield {"code": code, "said": said, "home": home, "profile": profile,
@@ -202,7 +202,7 @@ def own_server(state: SweepState) -> Any:
 
 def test_ended_early_killed_and_taken_up_again(tmp_path: Path) -> None:
     with own_home(tmp_path) as home:
-        profile = profiles.load(make_profile(home, free_port(39600 + os.getpid() % 300)))
+        profile = profiles.load(make_profile(home, own_port()))
         options = RunOptions(workload="json", requests=5, max_tokens=24, concurrency=(1, 2))
         spec = sweep_spec.make(profile, Axes(("none", "NGRAM"), {"num_draft_tokens": (8,)}), options, keep_losers=True)
         handle = sweeping.start(spec)
@@ -243,7 +243,7 @@ def test_ended_early_killed_and_taken_up_again(tmp_path: Path) -> None:
 
 def test_nothing_that_starts_is_a_failed_sweep(tmp_path: Path) -> None:
     with own_home(tmp_path) as home:
-        path = make_profile(home, free_port(39900 + os.getpid() % 90))
+        path = make_profile(home, own_port())
         path.write_text(path.read_text().replace("--sim-speed", "--no-such-argument --sim-speed"))
         code, out, err = command(str(path), *SMALL, "--algorithm", "none", "--json")
         said = json.loads(out)
@@ -255,7 +255,7 @@ def test_nothing_that_starts_is_a_failed_sweep(tmp_path: Path) -> None:
 
 def test_what_can_be_changed_while_it_runs_takes_no_restart(tmp_path: Path) -> None:
     with own_home(tmp_path) as home:
-        path = make_profile(home, free_port(39700 + os.getpid() % 90))
+        path = make_profile(home, own_port())
         more = ["--algorithm", "EAGLE3", "--num-steps", "3", "--set", "accept_threshold_single=0.8,1.0",
                 "--draft-model", "head", "--keep-losers", "--json"]  # fmt: skip
         code, out, _ = command(str(path), *SMALL, *more)
