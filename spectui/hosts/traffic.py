@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from spectui.engines.sglang.client import SglangClient
     from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable
 
-LIMIT_S = 1.0
+LIMIT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,8 @@ def look(url: str, *, key: str | None = None, settings: bool = True, limit_s: fl
 
     ``key``: the key itself. Nothing is generated: a health call would be a request of our own.
     """
+    import httpx  # noqa: F401 - a machine under load takes a second for it, which is not the server's
+
     from spectui.engines.sglang.client import SglangClient
     from spectui.engines.sglang.errors import EngineError
     from spectui.engines.sglang.metrics import MetricsUnavailable

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spectui.core.redact import redact
@@ -25,6 +26,8 @@ from spectui.engines.sglang.errors import (
 from spectui.engines.sglang.routes import auth_level
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 MAX_BODY = 64 * 1024 * 1024
@@ -68,6 +71,14 @@ def words_of(answer: Answer, hide: tuple[str, ...] = ()) -> str:
     return redact(text, hide)
 
 
+@cache
+def _certificates(env: bool) -> ssl.SSLContext:
+    """Read once for all servers: it takes longer than a call."""
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=env)
+
+
 class Connection:
     """Calls to one server. Safe to use from several threads; :meth:`close` ends its sockets."""
 
@@ -106,7 +117,9 @@ class Connection:
             import httpx
 
             try:
-                self._client = httpx.Client(base_url=self._base, timeout=self.timeout, trust_env=self._through_proxy)
+                env = self._through_proxy
+                verify = _certificates(env)
+                self._client = httpx.Client(base_url=self._base, timeout=self.timeout, trust_env=env, verify=verify)
             except (ValueError, httpx.InvalidURL) as error:
                 name = (self._through_proxy and proxy_variable(self._base)) or None
                 if name is None:
@@ -150,11 +163,12 @@ class Connection:
         if body is not None:
             content = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
+        client = self._open()  # setting it up takes time that is not the server's
         deadline = time.monotonic() + limit_s
         pieces: list[bytes] = []
         size = 0
         try:
-            with self._open().stream(
+            with client.stream(
                 method,
                 path,
                 content=content,
