@@ -76,6 +76,18 @@ def run(args: argparse.Namespace) -> int:
                 (d.key, _value(d.a), _value(d.b), how.get(d.key.removeprefix("server."), "relaunch"), kinds[d.kind])
                 for d in differing
             ]
+            told = {d.key for d in differing}
+            one_sided = [c for c in change if c.part == "server" and f"server.{c.key}" not in told]
+            rows += [
+                (
+                    f"server.{c.key}",
+                    _value(c.before),
+                    _value(c.after),
+                    c.how,
+                    "one leaves it to the server: may be unequal",
+                )
+                for c in one_sided
+            ]
             head = ("differs", "A", "B", "takes", "in a comparison")
             print(shown.table(head, rows) if rows else "no difference in what is in force")
     return 0 if all(plan.ok and not draft.blocks for plan, draft in zip(plans, drafts, strict=True)) else 1

@@ -91,7 +91,9 @@ class Changing:
                 raise SessionError(
                     f"{name} was started anew from elsewhere (pid {now.pid}): choose it again for this arm"
                 )
-            return serving.launch(prepared, say) if now is None else serving.relaunch(prepared, name, say)
+            made = serving.launch(prepared, say) if now is None else serving.relaunch(prepared, name, say)
+            serving.ask_help(prepared)
+            return made
 
         before = old if was_ready and not back else None
         return self._begin(arm, start, lambda _record: kept, before, back=back)

@@ -466,3 +466,4 @@ def test_plan_of_two_profiles(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     code, out, _ = run(capfd, "plan", eagle, other)
     assert "hot while it runs: " in out
     assert "0.9  hot" in out.replace("   ", "  ")
+    assert "relaunch  one leaves it to the server: may be unequal" in out
