@@ -135,14 +135,20 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
         raise Failure(f"{path} is there already: give another name, or --replace", EXIT_USAGE)
     if not path.parent.is_dir():
         raise Failure(f"{path.parent} is no folder: make it, or write elsewhere", EXIT_USAGE)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise Failure(f"{path} cannot be written: {error.strerror}; nothing was overwritten") from None
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         if path.suffix == ".prom":
             os.chmod(name, 0o644)  # the collector runs as another user
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(name)
+        if isinstance(error, OSError):
+            said = f"{path} cannot be written: {error.strerror}; nothing was overwritten"
+            raise Failure(said) from None
         raise

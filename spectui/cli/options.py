@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectui.cli.failure import EXIT_USAGE, Failure
-from spectui.session.running import RunOptions
+
+if TYPE_CHECKING:
+    from spectui.session.running import RunOptions
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -98,6 +101,8 @@ _PASSES = {
 
 def run_options(args: argparse.Namespace) -> RunOptions:
     """Raises :class:`Failure` for options that exclude each other, and for a corpus that is not there."""
+    from spectui.session.running import RunOptions
+
     if args.flush and args.no_flush:
         raise Failure("--flush and --no-flush exclude each other", EXIT_USAGE)
     passes = _PASSES[args.pass_name or "warm"]

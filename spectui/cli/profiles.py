@@ -124,7 +124,8 @@ def _check(args: argparse.Namespace) -> int:
     version = args.sglang_version or _version(profile)
     plan = serving.plan_for(profile, version or serving.NEWEST)
     told = serving.foresee(profile, version)
-    good = plan.ok and not told.errors
+    errors = [_placed(profile, error) for error in told.errors]
+    good = plan.ok and not errors
     if args.json:
         said = {"ok": good, "remarks": [r.spell(profile.path or "") for r in profile.remarks]}
         said |= {"errors": list(told.errors), "notes": list(told.notes), "version": version}
@@ -135,10 +136,33 @@ def _check(args: argparse.Namespace) -> int:
     shown.print_plan(plan)
     for note in told.notes:
         print(safe_text(f"note: {note}", 400))
-    for error in told.errors:
+    for error in errors:
         print(safe_text(f"error: {error}", 400))
     print("good" if good else "this would not start" if plan.refusals else "this would not do as it is")
     return 0 if good else 1
+
+
+_KEYS = {
+    "model_path": "server.model_path",
+    "draft_model_path": "speculative.draft_model_path",
+    "workload.name:": "workload.name",
+    "workload.file:": "workload.file",
+    "the working folder": "server.cwd",
+}
+"""How a sentence about the disk begins -> the key that it is about."""
+
+
+def _placed(profile: Profile, error: str) -> str:
+    """The sentence with file, line and key in front, as a fault of the file itself is told."""
+    from pathlib import Path
+
+    from spectui.core.profile import Fault, line_numbers
+
+    start, key = next(((start, key) for start, key in _KEYS.items() if error.startswith(f"{start} ")), ("", ""))
+    if not key or profile.path is None:
+        return error
+    text = error.removeprefix(start).strip() if start.endswith(":") else error
+    return Fault(key, text, line_numbers(Path(profile.path).read_text("utf-8-sig")).get(key)).spell(profile.path)
 
 
 def _version(profile: Profile) -> str | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spectui.core.plan import Plan
 from spectui.core.safe import safe_text
+
+if TYPE_CHECKING:
+    from spectui.core.plan import Plan
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]], *, right: frozenset[int] = frozenset()) -> str:

@@ -80,7 +80,12 @@ def target_of(text: str, options: CheckOptions = DEFAULTS) -> Target:
     """What to check. A profile whose server spectui runs is checked where that server is."""
     from spectui.hosts import records, servers
 
-    named = arms.resolve(text)
+    try:
+        named = arms.resolve(text)
+    except SessionError:
+        if "://" not in text and ("/" in text or text.endswith(".toml")):
+            profiles.load(text)  # says what is wrong with this path
+        raise
     if named.run is not None:
         raise SessionError(f"{text} is a stored run; check a server or a profile", 2)
     live = [record for record in servers.records() if records.alive(record)]

@@ -18,6 +18,7 @@ from spectui.store import profiles
 
 _ENVIRONMENT = re.compile(r"^(SGLANG_|SGL_|CUDA_|NCCL_|FLASHINFER_|TRITON_|TORCH_|PYTORCH_|HF_|OMP_)")
 _NEVER = {"CUDA_VISIBLE_DEVICES"}
+_ATTEMPTS = 4
 _ALWAYS = ("draft_model_path", "num_steps", "eagle_topk", "num_draft_tokens", "block_size")
 
 
@@ -138,9 +139,8 @@ def save(name: str, source: str, **options: Any) -> Profile:
     target, arm = split_run(source)
     notes = options.get("notes")
     if target.run is not None:
-        profile = from_run(target.run, arm, name, any_setting=bool(options.get("any_setting")))
-        known = profile.path is not None
-    elif target.url is not None:
+        return _add_run(name, target.run, arm, bool(options.get("any_setting")), notes)
+    if target.url is not None:
         profile = from_url(target.url, name, key=options.get("key"), admin_key=options.get("admin_key"))
         old = profiles.find(name)
         known = old is not None
@@ -158,6 +158,22 @@ def save(name: str, source: str, **options: Any) -> Profile:
             )
     else:
         raise SessionError(f"{source} is a profile; give a URL, a server's name or a run", 2)
+    return _written(profile, known, notes)
+
+
+def _add_run(name: str, folder: Path, arm: str | None, any_setting: bool, notes: str | None) -> Profile:
+    """Two runs that end at the same moment both find their place: the second reads what the first has written."""
+    for attempt in range(_ATTEMPTS):
+        profile = from_run(folder, arm, name, any_setting=any_setting)
+        try:
+            return _written(profile, profile.path is not None, notes)
+        except profiles.ProfileConflict:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _written(profile: Profile, known: bool, notes: str | None) -> Profile:
     if notes:
         profile = replace(profile, notes=notes)
     return profiles.save(profile) if known else profiles.save(profile, _new_place(profile))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -16,6 +17,9 @@ from spectui.core.profile_check import check
 from spectui.core.settings import Knob
 from spectui.store import locations
 from spectui.store.toml_file import ProfileConflict, digest_of, save_table, tomllib
+
+_LARGEST = 64 * 1024**2
+"""Of a file that is read at all: a profile with years of evidence has some megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,11 @@ def _resolve(given: str | os.PathLike[str]) -> Path:
 
 def _read(path: Path, file: str) -> bytes:
     try:
+        found = path.stat()
+        if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode) or stat.S_ISCHR(found.st_mode):
+            raise ProfileError(file, (Fault("", "is a pipe or a device, not a profile"),))
+        if found.st_size > _LARGEST:
+            raise ProfileError(file, (Fault("", f"is larger than {_LARGEST // 1024**2} MiB: no profile is"),))
         return path.read_bytes()
     except FileNotFoundError:
         raise ProfileError(file, (Fault("", "there is no such file"),)) from None

@@ -10,56 +10,27 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from spectui.core.passes import PassResult
-from spectui.core.result import RunResult, fold
-from spectui.store import journal, locations
+from spectui.store import locations
+from spectui.store.run_summary import (
+    FINAL,
+    MARKS,
+    HistoryError,
+    RunSummary,
+    read,
+    read_marks,
+    summarise,
+    with_marks,
+)
 
 SCHEMA = 1
 INDEX = "index.json"
-MARKS = "marks.json"
-FINAL = ("complete", "interrupted", "failed")
-_FIGURES = ("output_tokens_per_s", "accept_length", "step_time_ms", "requests", "failed")
-
-
-class HistoryError(Exception):
-    """A run that is not there, or a rule that makes no sense. Says what, where and what to do next."""
-
-    exit_code = 2
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """A run in a list. Arms in the order of its journal; a stored value that is not known is empty or None."""
-
-    id: str
-    when: float = 0.0
-    status: str = "running"
-    reason: str = ""
-    workload: str = ""
-    workload_hash: str = ""
-    models: tuple[str, ...] = ()
-    algorithms: tuple[str, ...] = ()
-    versions: tuple[str, ...] = ()
-    gpus: tuple[str, ...] = ()
-    driver: str = ""
-    labels: tuple[str, ...] = ()
-    simulated: bool = False
-    results: tuple[dict[str, Any], ...] = ()
-    """One a pass: arm, concurrency, pass, and figures under the keys of the command line."""
-    note: str = ""
-    tags: tuple[str, ...] = ()
-    pinned: bool = False
-
-    @property
-    def finished(self) -> bool:
-        return self.status in FINAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +114,7 @@ def list_runs(
     index = _load(place)
     found: list[RunSummary] = []
     seen: set[str] = set()
-    read = 0
+    count = 0
     for name, folder_ns in _folders(place):
         seen.add(name)
         known = index.known.get(name)
@@ -152,16 +123,16 @@ def list_runs(
             or known.folder_ns != folder_ns
             or (known.run.status not in FINAL and _grown(place / name, known))
         ):
-            made = _summarise(place / name)
+            made = read(place / name)
             if made is None:
                 index.known.pop(name, None)
                 continue
             known = _Known(folder_ns, _journal_ns(place / name), made)
             index.known[name] = known
             index.changed = True
-            read += 1
-            on_read(read)
-            if read % 500 == 0:
+            count += 1
+            on_read(count)
+            if count % 500 == 0:
                 _save(place, index)
         found.append(known.run)
     gone = index.known.keys() - seen
@@ -171,7 +142,7 @@ def list_runs(
         _save(place, index)
     if wanted is not None:
         found = [run for run in found if wanted.holds(run)]
-    return sorted(found, key=lambda run: (run.when, run.id), reverse=True)
+    return sorted(found, key=attrgetter("when", "id"), reverse=True)
 
 
 def find(name: str, *, root: Path | None = None) -> Path:
@@ -190,7 +161,7 @@ def find(name: str, *, root: Path | None = None) -> Path:
 
 def summary_of(folder: Path) -> RunSummary:
     """Raises HistoryError where the folder holds no journal that can be read."""
-    made = _summarise(folder)
+    made = read(folder)
     if made is None:
         raise HistoryError(f"{folder} holds no journal that can be read")
     return made
@@ -220,53 +191,6 @@ def _journal_ns(folder: Path) -> int:
         return (folder / "journal.jsonl").stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def _summarise(folder: Path) -> RunSummary | None:
-    try:
-        result = fold(journal.read(folder / "journal.jsonl"))
-    except OSError:
-        return None
-    return with_marks(summarise(folder.name, result), read_marks(folder))
-
-
-def summarise(name: str, result: RunResult) -> RunSummary:
-    head = result.head
-    arms = [arm for arm in head.get("arms") or () if isinstance(arm, Mapping)]
-    node = head.get("node") or {}
-    held = {uuid for arm in arms for uuid in arm.get("gpus") or ()}
-    gpus = [g for g in node.get("gpus") or () if isinstance(g, Mapping) and (not held or g.get("uuid") in held)]
-    workload = head.get("workload") or {}
-    simulated = any(arm.get("simulated") for arm in arms)
-    return RunSummary(
-        id=name,
-        when=float(head.get("t") or 0.0),
-        status=result.status,
-        reason=result.reason[:300],
-        workload=str(workload.get("name") or ""),
-        workload_hash=str(workload.get("hash") or ""),
-        models=_distinct(arm.get("model") for arm in arms),
-        algorithms=_distinct(arm.get("algorithm") for arm in arms),
-        versions=_distinct(arm.get("version") for arm in arms),
-        gpus=() if simulated else _distinct(g.get("name") for g in gpus),
-        driver=str(node.get("driver") or ""),
-        labels=_distinct(arm.get("label") or arm.get("url") for arm in arms),
-        simulated=simulated,
-        results=tuple(_row(one) for one in result.passes.values()),
-    )
-
-
-def _distinct(values: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(value) for value in values if value))
-
-
-def _row(one: PassResult) -> dict[str, Any]:
-    row: dict[str, Any] = {"arm": one.arm, "concurrency": one.concurrency, "pass": one.pass_name}
-    for name in _FIGURES:
-        value = getattr(one, name)
-        row[name] = round(value, 4) if isinstance(value, float) else value
-    row["algorithm"] = one.algorithm
-    return row
 
 
 # -- the index
@@ -308,26 +232,8 @@ def write_whole(target: Path, content: bytes) -> None:
         raise
 
 
-def read_marks(folder: Path) -> dict[str, Any]:
-    """``{note, tags, pinned}``; a file that cannot be read counts as none."""
-    try:
-        kept = msgspec.json.decode((folder / MARKS).read_bytes())
-    except (OSError, msgspec.MsgspecError):
-        return {}
-    return kept if isinstance(kept, dict) else {}
-
-
-def with_marks(run: RunSummary, marks: Mapping[str, Any]) -> RunSummary:
-    tags = marks.get("tags")
-    return replace(
-        run,
-        note=str(marks.get("note") or ""),
-        tags=tuple(str(tag) for tag in tags) if isinstance(tags, list) else (),
-        pinned=marks.get("pinned") is True,
-    )
-
-
 __all__ = [
+    "MARKS",
     "Filter",
     "HistoryError",
     "RunSummary",

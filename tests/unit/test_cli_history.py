@@ -105,6 +105,13 @@ def test_profiles_check_names_file_line_and_key(home: Path, tmp_path: Path, caps
     err = capsys.readouterr().err
     assert "bad.toml:3: server.port" in err
     assert "speculative.num_draft_tokens" in err
+    bad.write_text('schema = 1\n[server]\nmodel_path = "/no/model"\n[workload]\nfile = "/no/f"\n')
+    assert run_command_line(["profiles", "check", str(bad)]) == 1
+    out = capsys.readouterr().out
+    assert "bad.toml:3: server.model_path: " in out
+    assert "bad.toml:5: workload.file: /no/f is not there" in out
+    assert run_command_line(["check", str(tmp_path / "gone.toml")]) == 2
+    assert "gone.toml: there is no such file" in capsys.readouterr().err
     assert said(capsys, "profiles", "check", "ngram")["ok"] is True
     assert run_command_line(["profiles"]) == 0
 

@@ -126,6 +126,24 @@ def test_more_evidence_keeps_comments_and_replaces_the_same_run(home: Path) -> N
     assert [entry["run"] for entry in profiles.load("mine").evidence] == ["run2", "run"]
 
 
+def test_two_runs_that_end_at_once_are_both_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored(home)
+    stored(home, "run2")
+    own = home / "config" / "profiles" / "mine.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('schema = 1\nname = "mine"\n[speculative]\nalgorithm = "NGRAM"\nnum_draft_tokens = 8\n')
+    added, others = evidence.added, ["run2"]
+
+    def meanwhile(*values: Any) -> Any:
+        if others:
+            profile_from.save("mine", others.pop())
+        return added(*values)
+
+    monkeypatch.setattr(evidence, "added", meanwhile)
+    profile_from.save("mine", "run")
+    assert [entry["run"] for entry in profiles.load("mine").evidence] == ["run2", "run"]
+
+
 def test_a_run_of_another_setting_is_no_evidence(home: Path) -> None:
     stored(home)
     own = home / "config" / "profiles" / "mine.toml"

@@ -263,9 +263,11 @@ def test_a_near_name_is_suggested():
 def test_files_that_are_no_profile(tmp_path: Path, home: Path):
     (tmp_path / "bytes.toml").write_bytes(b"name = 'x'\nnotes = '\xff'\n")
     (tmp_path / "folder.toml").mkdir()
+    os.mkfifo(tmp_path / "pipe.toml")
     for name, what in (
         ("bytes.toml", r"bytes\.toml:2: is not UTF-8"),
         ("folder.toml", "is a folder"),
+        ("pipe.toml", "is a pipe or a device"),
         ("gone.toml", "no such file"),
     ):
         with pytest.raises(ProfileError, match=what):

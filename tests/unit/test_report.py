@@ -195,6 +195,21 @@ def test_prometheus_tells_what_was_checked_only(home: Path) -> None:
     assert KEYS[2] not in text
 
 
+def test_a_full_disk_leaves_the_file_that_was_there(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    out = tmp_path / "out.csv"
+    out.write_text("old")
+    monkeypatch.setattr("os.replace", full)
+    assert run_command_line(["export", "mine", "--format", "csv", "--output", str(out), "--replace"]) == 1
+    assert "out.csv cannot be written: No space left" in capsys.readouterr().err
+    assert out.read_text() == "old"
+    assert list(tmp_path.glob(".out*")) == []
+
+
 def test_files_are_whole_private_and_not_written_over(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
