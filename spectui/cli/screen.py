@@ -23,7 +23,7 @@ def open_screen(args: argparse.Namespace, targets: tuple[str, ...], **more: Any)
             "spectui check",
             EXIT_USAGE,
         )
-    from spectui.ui.app import open_app
+    from spectui.ui.opening import open_app
 
     began = time.time()
     code = open_app(

@@ -36,7 +36,7 @@ WORKLOAD_KEYS: dict[str, tuple[type, ...]] = {
     "seed": (int,),
     "thinking": (bool,),
 }
-_PASSES = ("cold", "warm", "primed")
+_PASSES = ("cold", "warm", "primed", "as-found")
 _VARIABLE = re.compile(r"^[A-Za-z_]\w*$")
 _HOW_SECRET = "a secret is given by reference only: write env:NAME or file:PATH"  # noqa: S105 a message
 

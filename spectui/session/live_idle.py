@@ -12,6 +12,8 @@ from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable, l
 GAUGE = "/metrics gauge"
 LAST_GAUGE = "/metrics, last window"
 LIFETIME = "/server_info, mean since its start or last flush"
+STILL = "still"
+"""The gauge says that requests run, and no token came since the last look: it holds its last window."""
 LOG = "last decode line of its log"
 _NUMBERS = frozenset("0123456789")
 
@@ -26,7 +28,7 @@ class Idle:
     """``2.87``, ``off`` without speculation, or why there is none."""
     tokens_per_s: float | None = None
     state: str = "unknown"
-    """busy, idle or unknown."""
+    """busy, idle, still or unknown."""
     note: str = ""
     """Why there are no metrics."""
     source: str = ""
@@ -52,10 +54,18 @@ def idle_of(
         length, source = _without_gauge(info, lines)
         return Idle(None, None, length, None, "unknown", reading.reason, source, reading.kind == "off", now)
     shown = live(before, reading, speculates=info.speculates)
-    length, source = shown.shown_accept_length.removeprefix("last "), GAUGE if shown.counts else LAST_GAUGE
+    still = shown.state == "busy" and before is not None and not _moved(before, reading)
+    length, source = shown.shown_accept_length.removeprefix("last "), LAST_GAUGE if still or not shown.counts else GAUGE
     if not _is_number(length):
         length, source = _without_gauge(info, lines)
-    return Idle(reading.running, reading.queued, length, shown.throughput, shown.state, "", source, False, now)
+    state, speed = (STILL, 0.0) if still else (shown.state, shown.throughput)
+    return Idle(reading.running, reading.queued, length, speed, state, "", source, False, now)
+
+
+def _moved(before: MetricsReading, now: MetricsReading) -> bool:
+    """Whether a token came in between. Only counters of every iteration can deny it; without them it is believed."""
+    counted = [name for name in now.counters if name.startswith("realtime_")]
+    return not counted or any(now.counters[name] != before.counters.get(name) for name in counted)
 
 
 def _without_gauge(info: ServerInfo, lines: Sequence[DecodeLine]) -> tuple[str, str]:
@@ -76,6 +86,8 @@ def idle_words(idle: Idle, now: float) -> str:
     if idle.state == "busy":
         one = "request" if idle.running == 1 else "requests"
         words = f"{idle.running or 0} {one} running{f', {idle.queued} queued' if idle.queued else ''}"
+    elif idle.state == STILL:
+        words = f"no token since the last look, its gauge holds {idle.running} running"
     else:
         words = "idle" if idle.state == "idle" else ""
     length = ""

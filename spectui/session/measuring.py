@@ -10,7 +10,7 @@ from spectui.core.compare import Comparison, compare
 from spectui.core.fairness import side_of
 from spectui.core.passes import PassResult
 from spectui.core.proposer import FED_TOKENS
-from spectui.core.spec import ArmSpec
+from spectui.core.spec import AS_FOUND, ArmSpec
 from spectui.session import SessionError, arms, comparing, running
 from spectui.session.comparing import ArmSource
 from spectui.session.following import Following
@@ -65,6 +65,8 @@ class Measuring:
         """What must be asked before a run may begin; empty where nothing needs to be."""
         from spectui.core.evidence import is_stateful
 
+        if set(self.options.passes) == {AS_FOUND}:
+            return ""
         strangers = [a for a in chosen if a.ready and not a.managed and is_stateful(a.algorithm)]
         if not strangers:
             return ""

@@ -19,7 +19,7 @@ def standing(arm: LiveArm) -> tuple[str, str]:
         return "stored", ""
     if arm.busy:
         state = "stopping" if "stopping" in arm.busy else "starting"
-        return state, _starting(arm) if arm.state and not arm.state.ready and state == "starting" else arm.busy
+        return state, _starting(arm) if arm.state and state == "starting" else arm.busy
     if arm.failure:
         back = " — u goes back to the last setting that was ready" if arm.ready_before else ""
         return "failed", f"{arm.failure}{back}, l shows the log"
@@ -80,6 +80,8 @@ def _starting(arm: LiveArm) -> str:
     state = arm.state
     if state is None:
         return arm.busy or "starting"
+    if state.ready:
+        return "starting: it gave a token, its settings are being read"
     if state.stuck:
         return state.stuck
     text = f"starting: {state.phase}"

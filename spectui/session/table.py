@@ -55,11 +55,13 @@ def with_predictions(
     for letter in cells:
         guess, found = predicted[letter].accept_length, passes.get(letter)
         if guess and found is not None and found.accept_length is not None:
-            misses.append(
-                f"{letter} measured {found.accept_length:.2f}, {100 * (found.accept_length / guess - 1):+.0f} %"
-            )
+            misses.append(f"{letter} {100 * (found.accept_length / guess - 1):+.0f} %")
     said = TableRow(
-        "  predicted · tok/s", cells.get("A", ""), cells.get("B", ""), "; ".join(misses) or "not run yet", "dim"
+        "  predicted · tok/s",
+        cells.get("A", ""),
+        cells.get("B", ""),
+        f"measured {', '.join(misses)}" if misses else "not run yet",
+        "dim",
     )
     at = next((i + 1 for i, row in enumerate(rows) if row.name == BY_KEY["accept_length"].label), len(rows))
     return [*rows[:at], said, *rows[at:]]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from spectui.session import SessionError, serving, staging
 from spectui.session.finding import Choice
 from spectui.ui.commands import BY_ID, for_screen, key_word
 from spectui.ui.screens.choose import ChooseScreen, Item
 from spectui.ui.screens.confirm import ConfirmScreen, TypeScreen
-from spectui.ui.screens.form import Field, FormScreen, Said
 from spectui.ui.screens.help import HelpScreen
 
 if TYPE_CHECKING:
@@ -19,8 +16,6 @@ if TYPE_CHECKING:
     from spectui.session.adopting import Adoption
     from spectui.ui.app import SpectuiApp
     from spectui.ui.screens.home import HomeScreen
-
-PASSES = {"warm": ("warm",), "cold": ("cold",), "both": ("cold", "warm")}
 
 
 class Actions:
@@ -77,51 +72,9 @@ class Actions:
         )
 
     def do_settings(self) -> None:
-        try:
-            arm = self.live.focused
-            here = staging.ground(arm)
-        except SessionError as error:
-            self.app.show_error(error)
-            return
-        from spectui import algorithms
+        from spectui.ui.ask_settings import ask_settings
 
-        algorithm = algorithms.for_name(here.speculative.algorithm)
-        fields = [
-            Field(
-                knob.key,
-                f"{knob.title}{f' ({knob.unit})' if knob.unit else ''}",
-                _as_text(here.speculative.knobs.get(knob.key)),
-                ("", *knob.choices) if knob.kind == "choice" else ("", "true", "false") if knob.kind == "flag" else (),
-                knob.help,
-                _as_text(knob.default) or "left to the server",
-            )
-            for knob in sorted(algorithm.knobs, key=lambda k: k.advanced)
-        ]
-        if not fields:
-            self.app.tell("without speculation there is nothing to set: n chooses an algorithm")
-            return
-
-        def read(texts: Mapping[str, str]) -> dict[str, Any]:
-            return {knob.key: knob.read(texts.get(knob.key, "")) for knob in algorithm.knobs}
-
-        def check(texts: Mapping[str, str]) -> list[Said]:
-            try:
-                profile = serving.with_settings(here, algorithm.name, read(texts))
-                plan = serving.plan_for(profile, arm.version)
-            except ValueError as error:
-                return [(str(error), "bad")]
-            said: list[Said] = [(finding.text, "bad") for finding in plan.refusals]
-            said += [(f.text, "warn") for f in (*plan.dangers, *plan.warnings)]
-            return said + [(f"{r.title}: {r.in_force}, {r.by_text}", "") for r in plan.rows if r.changed]
-
-        def ended(texts: dict[str, str] | None) -> None:
-            if texts is not None:
-                knobs = read(texts)
-                self.app.in_background("stage", lambda: self.live.stage_knobs(knobs))
-
-        self.app.push_screen(
-            FormScreen(f"{arm.letter}: {algorithm.name}, {algorithm.title}", fields, check=check), ended
-        )
+        ask_settings(self.app)
 
     def do_apply(self) -> None:
         staged = self.live.focused.staged
@@ -205,43 +158,9 @@ class Actions:
         self.app.in_background("stop", self.live.stop)
 
     def do_workload(self) -> None:
-        from spectui.workloads import catalogue
+        from spectui.ui.ask_workload import ask_workload
 
-        options = self.live.measuring.options
-        entries = catalogue()
-        names = tuple(e.name for e in entries if e.workload is not None)
-        by_name = {e.name: e.workload for e in entries if e.workload is not None}
-        passed = next((name for name, value in PASSES.items() if value == options.passes), "warm")
-        fields = [
-            Field("workload", "workload", options.workload or names[0], names, "what is asked of the servers"),
-            Field("passes", "pass", passed, tuple(PASSES), "cold: flush, measure; warm: flush, feed, measure"),
-            Field(
-                "concurrency", "at a time", ",".join(map(str, options.concurrency)), (), "requests at a time: 1,4,16"
-            ),
-            Field("requests", "requests", _as_text(options.requests), (), "the first so many", "all of the workload"),
-            Field("max_tokens", "output limit", _as_text(options.max_tokens), (), "tokens", "the workload's own"),
-        ]
-
-        def check(texts: Mapping[str, str]) -> list[Said]:
-            workload = by_name.get(texts["workload"])
-            try:
-                chosen = read_options(texts)
-            except ValueError as error:
-                return [(str(error), "bad")]
-            if workload is None:
-                return [(f"there is no workload {texts['workload']}: {', '.join(names)}", "bad")]
-            count = len(workload.measuring(0))
-            if chosen["requests"] is not None and chosen["requests"] > count:
-                return [(f"it has {count} prompts to measure with: the same one twice would be contamination", "bad")]
-            return [(workload.help, ""), (f"{count} prompts to measure with", "")]
-
-        def ended(texts: dict[str, str] | None) -> None:
-            if texts is not None:
-                self.live.measuring.options = replace(self.live.measuring.options, file=None, **read_options(texts))
-                what = f"{texts['workload']}, {texts['passes']} pass, {texts['concurrency']} at a time"
-                self.app.tell(f"r and c now measure {what}", "good")
-
-        self.app.push_screen(FormScreen("What to measure with", fields, check=check, accept="take it"), ended)
+        ask_workload(self.app)
 
     def do_check(self) -> None:
         """Opens the check of the arm in focus, which begins at once."""
@@ -312,43 +231,3 @@ class Actions:
                 self.app.call_later(screen.run_action, name)
 
         self.app.push_screen(ChooseScreen("Commands", items, digits=False), chosen)
-
-
-def read_options(texts: Mapping[str, str]) -> dict[str, Any]:
-    """The form's texts as run options. Raises ValueError with a sentence."""
-    return {
-        "workload": texts["workload"].strip(),
-        "passes": _pass(texts["passes"]),
-        "concurrency": _numbers(texts["concurrency"]),
-        "requests": _whole("requests", texts["requests"]),
-        "max_tokens": _whole("output limit", texts["max_tokens"]),
-    }
-
-
-def _pass(text: str) -> tuple[str, ...]:
-    if text.strip() not in PASSES:
-        raise ValueError(f"a pass is {', '.join(PASSES)}, not {text!r}")
-    return PASSES[text.strip()]
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    found = tuple(_whole("at a time", part) or 0 for part in text.split(",") if part.strip())
-    if not found or min(found) < 1:
-        raise ValueError("at a time: whole numbers of at least 1, such as 1,4,16")
-    return found
-
-
-def _whole(name: str, text: str) -> int | None:
-    if not text.strip():
-        return None
-    if not text.strip().isdigit() or int(text) < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, not {text!r}")
-    return int(text)
-
-
-def _as_text(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)

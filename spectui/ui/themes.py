@@ -8,6 +8,9 @@ from textual.theme import Theme
 ARM_A = "#56B4E9"
 ARM_B = "#E69F00"
 
+FOREIGN = {"primary": ARM_A, "secondary": ARM_B}
+"""The arms' colours in themes that are not spectui's own: theirs may be two blues. Moved until they can be read."""
+
 THEMES: tuple[Theme, ...] = (
     Theme(
         name="spectui-dark",
@@ -22,7 +25,13 @@ THEMES: tuple[Theme, ...] = (
         surface="#0E1116",
         panel="#171B22",
         dark=True,
-        variables={"border": "#3A424D", "footer-key-foreground": ARM_A, "block-cursor-foreground": "#0E1116"},
+        variables={
+            "border": "#3A424D",
+            "tag-primary": ARM_A,
+            "tag-secondary": ARM_B,
+            "footer-key-foreground": ARM_A,
+            "block-cursor-foreground": "#0E1116",
+        },
     ),
     Theme(
         name="spectui-light",
@@ -37,7 +46,12 @@ THEMES: tuple[Theme, ...] = (
         surface="#FBFBFA",
         panel="#EFEFEC",
         dark=False,
-        variables={"border": "#B6BCC4", "footer-key-foreground": "#0B6FA4"},
+        variables={
+            "border": "#B6BCC4",
+            "tag-primary": "#0B6FA4",
+            "tag-secondary": "#9A5B00",
+            "footer-key-foreground": "#0B6FA4",
+        },
     ),
 )
 

@@ -19,8 +19,8 @@ from spectui.session.compared import ArmSource
 from spectui.session.sweep_state import SweepState
 from spectui.session.sweep_state import fold as fold_sweep
 from spectui.store.runs import RunSummary, summarise
-from spectui.ui.screens.servers import ServerRow
-from spectui.ui.screens.workloads import Known
+from spectui.ui.screens.servers_view import ServerRow
+from spectui.ui.screens.workloads_view import Known
 from spectui.workloads import Sets, Workload
 
 WHEN = 1_796_000_000.0

@@ -20,9 +20,10 @@ from spectui.session.finding import Choice
 from spectui.session.following import Following
 from spectui.session.live import Live
 from spectui.session.running import RunHandle
-from spectui.ui.app import SpectuiApp, known_keys
+from spectui.ui.app import SpectuiApp
 from spectui.ui.backlog import backlog
 from spectui.ui.commands import COMMANDS, bindings, for_screen
+from spectui.ui.opening import known_keys
 from spectui.ui.screens.choose import ChooseScreen
 from spectui.ui.screens.confirm import ConfirmScreen
 from spectui.ui.screens.form import FieldInput, FormScreen

@@ -18,6 +18,7 @@ from spectui.core.rows import Row
 from spectui.session import SessionError, checking, serving, sweeping
 from spectui.session.running import RunOptions
 from spectui.store import journal, locations, runs
+from spectui.ui.run_options import faults_of
 from spectui.ui.screens import serving_jobs
 from spectui.ui.screens.check import CheckScreen
 from spectui.ui.screens.compare import CompareScreen
@@ -28,7 +29,7 @@ from spectui.ui.screens.profiles import ProfilesScreen
 from spectui.ui.screens.runs import RunsScreen
 from spectui.ui.screens.servers import ServersScreen
 from spectui.ui.screens.sweep import Shown, SweepScreen
-from spectui.ui.screens.workloads import WorkloadsScreen, faults_of
+from spectui.ui.screens.workloads import WorkloadsScreen
 from spectui.ui.widgets.form import Form
 from spectui.ui.widgets.rows import RowList, TextPage
 

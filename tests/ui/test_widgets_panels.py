@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
+from textual.color import Color
 
 from spectui.core.gpu import GpuReading
+from spectui.ui import themes
 from spectui.ui.widgets.answer_view import AnswerData, AnswerView, Piece, Wrapped, level
-from spectui.ui.widgets.arm_card import ArmCard, ArmCardData, Setting, Store
+from spectui.ui.widgets.arm_card import ArmCard, ArmCardData, Setting, Start, Store
 from spectui.ui.widgets.gpu_panel import GpuPanel, GpuPanelData
-from spectui.ui.widgets.lines import Lines, changed_span, to_cells
+from spectui.ui.widgets.lines import LEAST_CONTRAST, Lines, changed_span, contrast, tag_style, to_cells
 from spectui.ui.widgets.log_tail import LogTail
 from spectui.ui.widgets.metric_table import MetricRow, MetricTable
 from spectui.ui.widgets.status_line import HeaderData, HeaderLine, StatusData, StatusLine
@@ -128,13 +130,13 @@ async def test_the_card_in_full() -> None:
     ]
 
 
-async def test_trouble_takes_the_second_line() -> None:
+async def test_trouble_takes_the_second_line_and_a_third_where_it_is_long() -> None:
     trouble = "failed: out of memory in the KV pool, mem_fraction_static 0.88 in force — l shows the log"
     lines = await shown(ArmCard(), replace(CARD, state="failed", trouble=trouble), width=60)
     assert lines[0].startswith("A ✗ failed")
     assert lines[1].startswith("✗ failed: out of memory")
-    assert lines[1].endswith("…")
-    assert len(lines[1]) == 60
+    assert lines[2].endswith("l shows the log")
+    assert lines[3].startswith("store")
 
 
 async def test_simulated_is_said_in_the_first_line_and_in_the_compact_one() -> None:
@@ -170,7 +172,7 @@ async def test_the_table_is_aligned() -> None:
 
 
 async def test_a_narrow_table_keeps_the_figures_and_a_low_one_says_what_is_left() -> None:
-    narrow = await shown(MetricTable(), TABLE, width=48)
+    narrow = await shown(MetricTable(), TABLE, width=34)
     assert narrow[1].rstrip().endswith("1.54×")
     assert all("372" in line or "output" not in line for line in narrow)
     low = await shown(MetricTable(), TABLE, height=3)
@@ -330,3 +332,49 @@ async def test_another_theme_is_seen_at_once_and_blanks_cost_no_segment() -> Non
         app.theme = "textual-light"
         await pilot.pause()
         assert [s.style for s in table.render_line(0)._segments] != [s.style for s in dark]
+
+
+async def test_a_start_shows_its_phases_with_what_is_over_now_and_to_come() -> None:
+    phases = (("weights", 21.4, 20.9), ("graph capture", None, 31.0), ("warm-up", None, 4.0))
+    start = Start(0.58, 22.0, phases, "graph capture 14 of 20")
+    data = replace(CARD, state="starting", trouble="starting: graph capture 14 of 20, about 0:22 left", start=start)
+    lines = await shown(ArmCard(), data)
+    assert lines[1:] == [
+        "○ starting: graph capture 14 of 20, about 0:22 left",
+        "NGRAM   draft tokens 8 → 12 staged   trie depth 18",
+        "58 %  weights 21 s · ▸ graph capture of 31 s · warm-up 4.0 s",
+    ]
+
+
+async def test_a_holder_that_cannot_be_seen_is_told_below_the_gpus() -> None:
+    readings = (gpu(0, utilization=97.0), gpu(1, utilization=0.0))
+    data = GpuPanelData(readings, {}, {"u0": "A"}, mean="48 % now", holders={"u1": "38 GiB used by others"})
+    lines = await shown(GpuPanel(), data)
+    assert lines[-2].startswith("mean 48 % now")
+    assert lines[-1] == "GPU 1: 38 GiB used by others"
+    assert (await shown(GpuPanel(compact=True), data))[-1].endswith("38 GiB used by others")
+
+
+@pytest.mark.parametrize("theme", ["spectui-dark", "spectui-light", "textual-light", "textual-dark"])
+async def test_every_tag_can_be_read_in_every_theme(theme: str) -> None:
+    app = App[None]()
+    for known in themes.THEMES:
+        app.register_theme(known)
+    app.theme = theme
+    ground = Color.parse(app.theme_variables["background"])
+    for tag in ("a", "b", "good", "warn", "bad", "mark", "run3", "run4", "run5"):
+        colour = tag_style(tag, app.theme_variables, ansi=False).color
+        assert colour is not None
+        assert contrast(Color.from_rich_color(colour), ground) >= LEAST_CONTRAST, tag
+    a, b = (tag_style(tag, app.theme_variables, ansi=False).color for tag in "ab")
+    assert a != b
+
+
+async def test_an_underline_ends_with_its_text() -> None:
+    view = AnswerView(ruler=False)
+    app = One(view)
+    async with app.run_test(size=(20, 4)) as pilot:
+        view.show(AnswerData("r", (Piece(" ab\n", 9), Piece("c", 1))))
+        await pilot.pause()
+        lined = [seg.text for seg in view.render_line(0) if seg.style is not None and seg.style.underline]
+        assert lined == [" ab"]

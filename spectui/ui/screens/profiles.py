@@ -16,7 +16,7 @@ from spectui.store.profiles import Listed
 from spectui.ui.screens import page, serving_jobs
 from spectui.ui.screens.jobs import JOBS
 from spectui.ui.screens.sentences import many, sentence
-from spectui.ui.screens.servers import job_rows
+from spectui.ui.screens.servers_view import job_rows
 from spectui.ui.widgets.form import Question
 from spectui.ui.widgets.rows import Item, RowList
 from spectui.ui.widgets.text_table import Cell, Column, pairs, table, titled, wrapped

@@ -9,7 +9,7 @@ from dataclasses import replace
 from spectui.hosts import discover, servers
 from spectui.hosts.discover import FoundServer
 from spectui.hosts.records import ServerRecord
-from spectui.ui.screens.servers import ServerRow
+from spectui.ui.screens.servers_view import ServerRow
 
 ASK_TIMEOUT_S = 2.0
 

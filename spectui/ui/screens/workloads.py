@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from textual import work
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from spectui.core.braille import Row, Run
-from spectui.core.spec import Prompt
 from spectui.session.running import RunOptions
+from spectui.ui.run_options import ABOUT_PASSES, PASSES, faults_of, now_words, options_of, texts_of
 from spectui.ui.screens import page
 from spectui.ui.screens.sentences import many, sentence
+from spectui.ui.screens.workloads_view import Known, cells, details, known_of
 from spectui.ui.widgets.form import Field, Form
 from spectui.ui.widgets.rows import Item, RowList, TextPage
-from spectui.ui.widgets.text_table import Cell, Column, pairs, titled, wrapped
-from spectui.workloads import MARKS, Entry, Workload, WorkloadError, catalogue, from_file
+from spectui.ui.widgets.text_table import Column
+from spectui.workloads import WorkloadError, catalogue, from_file
 
 COLUMNS = (
     Column("workload"),
@@ -29,29 +28,6 @@ COLUMNS = (
     Column("limit", right=True, drop=1),
     Column("marks", least=8, drop=4),
 )
-PASSES = {"warm": ("warm",), "cold": ("cold",), "both": ("cold", "warm")}
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A workload that can be chosen, with its sizes, or why it cannot."""
-
-    name: str
-    workload: Workload | None
-    error: str | None = None
-    feeding: int = 0
-    measuring: int = 0
-    sample: Prompt | None = None
-
-
-def known_of(entry: Entry) -> Known:
-    one = entry.workload
-    if one is None:
-        return Known(entry.name, None, entry.error)
-    sets = one.build(0)
-    return Known(
-        entry.name, one, None, len(sets.feeding), len(sets.measuring), sets.measuring[0] if sets.measuring else None
-    )
 
 
 class WorkloadsScreen(page.Page):
@@ -110,7 +86,7 @@ class WorkloadsScreen(page.Page):
             self.rows.go_to(self._options.workload)
 
     def draw(self) -> None:
-        self.rows.show(COLUMNS, [Item(k.name, _cells(k)) for k in self.data])
+        self.rows.show(COLUMNS, [Item(k.name, cells(k)) for k in self.data])
         self._fields()
         self._details()
 
@@ -137,10 +113,9 @@ class WorkloadsScreen(page.Page):
         limit = one.workload.max_tokens if one is not None and one.workload is not None else 256
         count = one.measuring if one is not None else 0
         faults = faults_of(values, None if values["file"].strip() else count)
-        about = "cold: flush, measure. warm: flush, feed until steady, measure. Only NGRAM needs it"
         self.query_one("#form", Form).show(
             (
-                Field("passes", "pass", values["passes"], tuple(PASSES), about),
+                Field("passes", "pass", values["passes"], tuple(PASSES), ABOUT_PASSES),
                 Field(
                     "concurrency",
                     "at a time",
@@ -264,120 +239,3 @@ def judge(live: Any, options: RunOptions) -> tuple[str, ...]:
     spec = running.build_spec([], options)
     asked, fits = fitting.before(spec, infos)
     return (asked.text, *(one.text for one in fits))
-
-
-def now_words(options: RunOptions) -> str:
-    what = options.file.name if options.file is not None else options.workload or "mixed"
-    passes = next((name for name, value in PASSES.items() if value == options.passes), "+".join(options.passes))
-    return f"{what}, {passes} pass, {','.join(map(str, options.concurrency))} at a time"
-
-
-def texts_of(options: RunOptions) -> dict[str, str]:
-    return {
-        "passes": next((name for name, value in PASSES.items() if value == options.passes), "warm"),
-        "concurrency": ",".join(map(str, options.concurrency)),
-        "requests": str(options.requests or ""),
-        "max_tokens": str(options.max_tokens or ""),
-        "file": str(options.file or ""),
-    }
-
-
-def faults_of(values: Mapping[str, str], measuring: int | None) -> dict[str, str]:
-    """Field -> what is wrong with it. ``measuring``: how many prompts there are; None: not known before it is read."""
-    found: dict[str, str] = {}
-    parts = [part.strip() for part in values["concurrency"].split(",") if part.strip()]
-    if not parts or not all(part.isdigit() and int(part) for part in parts):
-        found["concurrency"] = "at a time: whole numbers from 1, such as 1,4,16"
-    for key, label in (("requests", "requests"), ("max_tokens", "output limit")):
-        text = values[key].strip()
-        if text and not (text.isdigit() and int(text)):
-            found[key] = f"{label}: a whole number from 1, or nothing"
-    count = values["requests"].strip()
-    if "requests" not in found and count and measuring is not None and int(count) > measuring:
-        found["requests"] = f"it has {measuring} prompts to measure with: the same one twice would be contamination"
-    return found
-
-
-def options_of(values: Mapping[str, str], name: str, base: RunOptions) -> RunOptions:
-    file = values["file"].strip()
-    return replace(
-        base,
-        workload=None if file else name,
-        file=Path(file).expanduser() if file else None,
-        passes=PASSES.get(values["passes"], ("warm",)),
-        concurrency=tuple(int(part) for part in values["concurrency"].split(",") if part.strip()),
-        requests=int(values["requests"]) if values["requests"].strip() else None,
-        max_tokens=int(values["max_tokens"]) if values["max_tokens"].strip() else None,
-    )
-
-
-def _cells(one: Known) -> tuple[Cell, ...]:
-    if one.workload is None:
-        return (one.name, Run("cannot be read", "bad"), "", "", "", "")
-    marks = ", ".join(one.workload.marks)
-    return (
-        one.name,
-        one.workload.title,
-        str(one.feeding),
-        str(one.measuring),
-        str(one.workload.max_tokens),
-        Run(marks, "warn"),
-    )
-
-
-def fit_rows(one: Workload, arms: Mapping[str, str], width: int) -> list[Row]:
-    """What each arm's algorithm makes of such text, by what the algorithm and the workload say of themselves."""
-    from spectui import algorithms
-
-    rows: list[Row] = []
-    for letter, name in arms.items():
-        algorithm = algorithms.for_name(name)
-        head = f"{letter} {algorithm.name}"
-        if algorithm.name == "none":
-            rows += wrapped("drafts nothing: the same on every text", width, first=f"{head}: ")
-            continue
-        rows += wrapped(f"fits {algorithm.fits}", width, first=f"{head}: ")
-        rows += wrapped(f"starves on {algorithm.starves}", width, first="   ")
-        if algorithm.stateful:
-            feeds = "its store learns from every answer, so the warm pass feeds it first and the cold one begins empty"
-            rows += wrapped(feeds, width, "dim", first="   ")
-        if algorithm.stateful and "contaminating" in one.marks:
-            rows += wrapped(MARKS["contaminating"], width, "warn", first="   ")
-    return rows
-
-
-def details(one: Known, arms: Mapping[str, str], width: int, judged: Sequence[str] = ()) -> list[Row]:
-    workload = one.workload
-    if workload is None:
-        return [titled(one.name, width), *wrapped(one.error or "cannot be read", width, "bad")]
-    rows: list[Row] = [titled(f"{one.name}: {workload.title}", width), *wrapped(workload.help, width)]
-    facts: list[tuple[str, Cell]] = [
-        ("kinds", ", ".join(workload.kinds)),
-        ("feeds", f"{many(one.feeding, 'prompt')} of its own, of which none is measured"),
-        ("measures", f"{many(one.measuring, 'prompt')}, answers of at most {workload.max_tokens} tokens"),
-    ]
-    for mark in workload.marks:
-        facts.append(("mark", Run(f"{mark}: {MARKS.get(mark, '')}", "warn")))
-    rows += pairs(facts, width)
-    for note in workload.notes:
-        rows += wrapped(note, width, "dim")
-    if arms:
-        rows.append(titled("fit", width))
-        for text in judged:
-            rows += wrapped(text, width, "strong")
-        rows += fit_rows(workload, arms, width)
-    if one.sample is not None:
-        rows += [titled("a prompt that is measured", width), *prompt_rows(one.sample, width)]
-    return rows
-
-
-def prompt_rows(prompt: Prompt, width: int, most: int = 1200) -> list[Row]:
-    rows: list[Row] = []
-    for message in prompt.messages or ():
-        rows += wrapped(str(message.get("content"))[:most], width, first=f"{message.get('role')}: ", rest="  ")
-    if prompt.text is not None:
-        rows += wrapped(prompt.text[:most], width)
-    return rows
-
-
-__all__ = ["Known", "WorkloadsScreen", "details", "faults_of", "known_of", "options_of"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import get_character_cell_size
+from textual.content import Content
 
 from spectui.core.braille import Row, Run
 from spectui.core.safe import safe_text
@@ -56,6 +57,15 @@ class AnswerView(Lines):
         self._ruler = ruler
         self._data = AnswerData("")
         self._wrapped = Wrapped(0)
+
+    def on_mount(self) -> None:
+        if self.ruler:
+            self.border_subtitle = "below each run: its tokens"
+        else:
+            self.border_subtitle = Content.assemble(
+                ("tokens a step: 1", "dim"), " 2 ", ("3–4 ", "$primary"), ("5–7 ", "$secondary"),
+                ("8+", "$secondary bold underline"),
+            )  # fmt: skip
 
     @property
     def ruler(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,6 @@ from textual.content import Content
 from spectui.core.braille import Row, Run
 from spectui.core.safe import safe_text, to_ascii
 from spectui.ui.widgets.lines import Lines, width_of
-from spectui.ui.widgets.progress_bar import bar
 
 STATES = {
     "ready": ("●", "good"),
@@ -144,18 +144,20 @@ def title_row(data: ArmCardData) -> Row:
 def card_rows(data: ArmCardData, width: int) -> list[Row]:
     """Settings or trouble, model, store. Trouble comes in the place of the settings, the first thing that is read. A
     start shows what is started, how far it is, and its phases."""
-    if data.start is not None and data.trouble:
-        return [_wrapped_trouble(data, width), settings_row(data), phases_row(data.start, width)]
-    second = _wrapped_trouble(data, width) if data.trouble else settings_row(data)
     third = _joined([safe_text(part, 80) for part in data.model], width)
-    return [second, (Run(third),), _store_row(data, width)]
+    if not data.trouble:
+        return [settings_row(data, width), (Run(third),), _store_row(data, width)]
+    if data.start is not None:
+        return [*_wrapped_trouble(data, width, 1), settings_row(data, width), phases_row(data.start, width)]
+    said = _wrapped_trouble(data, width, 2)
+    return [*said, *[(Run(third),), _store_row(data, width)][len(said) - 1 :]]
 
 
 def phases_row(start: Start, width: int) -> Row:
-    """``█████░░░░░ 48 %  weights 21 s · graph capture 11 of 31 s · warm-up 4 s``: done, now and to come apart."""
+    """``48 %  weights 21 s · graph capture 11 of 31 s · warm-up 4 s``: done, now and to come apart."""
     row: list[Run] = []
     if start.share is not None:
-        row += [Run(bar(start.share, _GAUGE), "a"), Run(f" {100 * start.share:.0f} %  ")]
+        row.append(Run(f"{100 * start.share:.0f} %  "))
     current = next((name for name, seconds, _ in start.phases if seconds is None), None)
     parts: list[Run] = []
     for name, seconds, last in start.phases:
@@ -179,21 +181,25 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
-def _wrapped_trouble(data: ArmCardData, width: int) -> Row:
+def _wrapped_trouble(data: ArmCardData, width: int, most: int) -> list[Row]:
     sign, tag = STATES.get(data.state, ("?", "warn"))
     text = f"{sign} {safe_text(data.trouble or '', 400)}"
-    return (Run(text if len(text) <= width else text[: max(0, width - 1)] + "…", tag),)
+    lines = textwrap.wrap(text, max(1, width), max_lines=most, placeholder=" …", subsequent_indent="  ") or [text]
+    return [(Run(line[:width], tag),) for line in lines]
 
 
-def settings_row(data: ArmCardData) -> Row:
-    """``NGRAM   draft tokens 8 → 12 staged   trie depth 18``"""
+def settings_row(data: ArmCardData, width: int = 1000) -> Row:
+    """``NGRAM   draft tokens 8 → 12 staged   trie depth 18``: whole settings only, as many as fit."""
     row = [Run(safe_text(data.algorithm or "no speculation", 30), "strong")]
     if data.staged_algorithm:
         row.append(Run(f" → {safe_text(data.staged_algorithm, 30)} staged", "warn"))
     for setting in data.settings:
-        row.append(Run(f"   {safe_text(setting.label, 30)} {safe_text(setting.value, 40)}"))
+        more = [Run(f"   {safe_text(setting.label, 30)} {safe_text(setting.value, 40)}")]
         if setting.staged is not None:
-            row.append(Run(f" → {safe_text(setting.staged, 40)} staged", "warn"))
+            more.append(Run(f" → {safe_text(setting.staged, 40)} staged", "warn"))
+        if width_of((*row, *more)) > width:
+            return (*row, Run(" …"[: max(0, width - width_of(tuple(row)))], "dim"))
+        row += more
     return tuple(row)
 
 
@@ -239,7 +245,7 @@ def compact_row(data: ArmCardData, width: int) -> Row:
     if data.trouble:
         room = max(0, width - width_of(tuple(head)))
         return (*head, Run(safe_text(data.trouble, room), tag))
-    row = [*head, *settings_row(data)]
+    row = [*head, *settings_row(data, width - width_of(tuple(head)))]
     tails = [f"   {safe_text(data.store.state, 12)}" if data.store else "", f"   {safe_text(data.address, 40)}"]
     for tail in tails:
         if tail.strip() and width_of(tuple(row)) + len(tail) <= width:

@@ -11,6 +11,7 @@ from spectui.core.safe import safe_text
 from spectui.ui.widgets.lines import Lines
 
 _BARS = 10
+LETTERS = ("A", "B", "C", "D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def arms(data: GpuPanelData) -> dict[str, list[GpuReading]]:
 def gpu_row(reading: GpuReading, data: GpuPanelData, width: int, form: str = "braille") -> Row:
     """``0 A ▁▃▆▇▇▇▇▇▇▇  97 %  118/141 GiB  612/700 W  1980 MHz  61 °C  power-capped``; the last columns go first."""
     owner = data.owners.get(reading.uuid, "")
-    head = [Run(f"{reading.index:>2} "), Run(f"{owner or ' ':1.1} ", owner.lower() if owner in "ABCD" else "")]
+    head = [Run(f"{reading.index:>2} "), Run(f"{owner or ' ':1.1} ", owner.lower() if owner in LETTERS else "")]
     if reading.lost:
         return (*head, Run("lost: the driver no longer answers for it", "bad"))
     bars = list(data.history.get(reading.uuid, ()))[-_BARS:]
@@ -103,7 +104,7 @@ def gpu_row(reading: GpuReading, data: GpuPanelData, width: int, form: str = "br
         Run(f"{_value(reading.temperature_c, 'temperature_c', reading, '{} °C'):>6}"),
         Run(*_state(reading)),
     ]
-    row = [*head, Run(f"{picture} ")]
+    row = [*head, Run(f"{picture} ", owner.lower() if owner in LETTERS else "dim")]
     used = 5 + _BARS + 1
     for column in columns:
         if used + len(column.text.rstrip()) + 1 > width:
@@ -138,7 +139,7 @@ def arm_line(letter: str, readings: Sequence[GpuReading], width: int, data: GpuP
     foreign = [data.holders[r.uuid] for r in readings if r.uuid in data.holders] if data is not None else []
     if foreign:
         tail.append(Run(f"  {safe_text(foreign[0], 60)}", "warn"))
-    name = Run(f"{letter or '-'} ", letter.lower() if letter and letter in "ABCD" else "dim")
+    name = Run(f"{letter or '-'} ", letter.lower() if letter in LETTERS else "dim")
     return (name, Run("  ".join(parts)), *tail)
 
 

@@ -20,6 +20,7 @@ from textual.widget import Widget
 
 from spectui.core.braille import FORMS, Row, Run
 from spectui.core.safe import to_ascii
+from spectui.ui import themes
 
 Cell = tuple[str, str]
 """(signs, tag) of one cell; no signs for the second half of a wide one."""
@@ -47,6 +48,9 @@ LOOKS: dict[str, tuple[str, str, str]] = {
 ``run5`` the lengths of accepted runs. Not component classes of the style sheet: those would be worked out for each tag
 of each widget before the first frame, a tenth of the time that it takes."""
 TAGS = tuple(LOOKS)
+UNDERLINED = frozenset(tag for tag, (_, _, more) in LOOKS.items() if "underline" in more)
+LEAST_CONTRAST = 4.5
+"""Of letters against their ground (WCAG 2.1, 1.4.3)."""
 
 
 def tag_style(tag: str, variables: Mapping[str, str], *, ansi: bool) -> Style:
@@ -55,8 +59,32 @@ def tag_style(tag: str, variables: Mapping[str, str], *, ansi: bool) -> Style:
     look = Style.parse(more) if more else Style.null()
     if not name:
         return look
-    colour = ansi_name if ansi else Color.parse(variables[name]).hex6
-    return look + Style(color=colour)
+    if ansi:
+        return look + Style(color=ansi_name)
+    wanted = Color.parse(variables.get(f"tag-{name}") or themes.FOREIGN.get(name) or variables[name])
+    return look + Style(color=legible(wanted, Color.parse(variables["background"])).hex6)
+
+
+def legible(colour: Color, ground: Color) -> Color:
+    """The colour, moved towards black or white until it can be read on its ground: themes of others are not made for
+    letters in their accents."""
+    end = Color(0, 0, 0) if luminance(ground) > 0.18 else Color(255, 255, 255)
+    for step in range(11):
+        found = colour.blend(end, step / 10)
+        if contrast(found, ground) >= LEAST_CONTRAST:
+            return found
+    return end
+
+
+def contrast(one: Color, other: Color) -> float:
+    """From 1 to 21, by WCAG 2.1."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: Color) -> float:
+    r, g, b = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in colour.normalized)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 
 class Lines(Widget):
@@ -162,8 +190,9 @@ class Lines(Widget):
         segments: list[Segment] = []
         text, tag = "", ""
         for signs, wanted in cells:
-            if wanted != tag and signs.strip():
-                if text.strip():
+            lined = tag in UNDERLINED or wanted in UNDERLINED  # there a blank is seen
+            if wanted != tag and (signs.strip() or lined):
+                if text and (text.strip() or lined):
                     segments.append(Segment(text, self._style(tag)))
                     text = ""
                 text, tag = text + signs, wanted  # blanks before it cost less in its style than in their own

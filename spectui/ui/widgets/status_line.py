@@ -104,8 +104,9 @@ class HeaderLine(Lines):
         if data.left_s is not None:
             tail.append(Run(f"  {clock(max(0.0, data.left_s))} left"))
         task = safe_text(data.task, 80)
-        used = width_of(tuple(tail)) + len(task) + 2
+        used = width_of(tuple(tail)) + len(task) + 4
         if used > width:
-            return ((Run(safe_text(task, width)),),)
+            room = max(0, width - width_of(tuple(tail)) - 2)
+            return ((Run(f"{safe_text(task, room).ljust(room)}  "), *tail),)
         left = safe_text(data.left, max(0, width - used))
-        return ((Run(left, "dim"), Run(" " * (width - used - len(left)) + task + "  "), *tail),)
+        return ((Run(left, "dim"), Run(" " * (width - used - len(left) + 2) + task + "  "), *tail),)
