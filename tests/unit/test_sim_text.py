@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from spectui.core.ngram import NgramRequest, NgramSettings, NgramStore
 from spectui.engines.sim.answer import Answer, kind_of
+from spectui.engines.sim.ties import FAR, logprobs
 from spectui.engines.sim.tokenizer import EOS, VOCAB_SIZE, chat_text, tokenizer
 
 
@@ -111,3 +112,43 @@ def test_a_fed_store_accepts_more_of_records() -> None:
     fed = NgramStore(NgramSettings(num_draft_tokens=8))
     _accept_length(fed, names[4:])
     assert _accept_length(fed, names[:4]) > cold + 0.3
+
+
+def _chat_ids(prompt: str) -> list[int]:
+    return tokenizer().encode(chat_text([{"role": "user", "content": prompt}]))
+
+
+def test_an_answer_that_was_begun_is_gone_on_with() -> None:
+    whole = _answer("Explain how a canal lock works.").upto(40)
+    rest = Answer(tokenizer(), [*_chat_ids("Explain how a canal lock works."), *whole[:15]], None, False)
+    assert rest.upto(20)[:20] == whole[15:35]
+    other = Answer(tokenizer(), [*_chat_ids("Explain how a canal lock works."), *whole[:14], 999], None, False)
+    assert other.upto(20)[:20] != whole[15:35]
+
+
+def test_greedy_answers_of_servers_that_differ_part_at_a_tie_or_behind_one() -> None:
+    prompts = [f"Explain the number {n}." for n in range(12)]
+    plain = [_answer(p) for p in prompts]
+    tied = [a.tie for a in plain if a.tie is not None]
+    assert 2 <= len(tied) <= 10
+    for differ, behind in (("near", 0), ("far", FAR)):
+        for prompt, base in zip(prompts, plain, strict=True):
+            other = Answer(tokenizer(), _chat_ids(prompt), None, False, differ)
+            pairs = zip(base.upto(60)[:60], other.upto(60)[:60], strict=True)
+            parted = [i for i, (x, y) in enumerate(pairs) if x != y]
+            assert parted == ([] if base.tie is None else [base.tie + behind])
+    assert Answer(tokenizer(), _chat_ids(prompts[0]), 7, False, "near").tie is None  # sampled text differs anyway
+
+
+def test_log_probabilities_have_the_shape_of_sglangs() -> None:
+    told = logprobs([700, 800, 900], tie=1, top=5)
+    assert [row[1] for row in told["output_token_logprobs"]] == [700, 800, 900]
+    for at, row in enumerate(told["output_top_logprobs"]):
+        values, ids, texts = zip(*row, strict=True)
+        assert len(row) == len(set(ids)) == 5
+        assert ids[0] == told["output_token_logprobs"][at][1]
+        assert list(values) == sorted(values, reverse=True)
+        assert set(texts) == {None}
+        assert (values[0] - values[1] < 0.1) == (at == 1)
+    assert told["output_top_logprobs"][1][1][1] == 801
+    assert "output_top_logprobs" not in logprobs([700], tie=None, top=0)

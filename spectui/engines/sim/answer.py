@@ -10,8 +10,10 @@ from random import Random
 
 from spectui.engines.sim import records
 from spectui.engines.sim.prose import Prose, foreign
+from spectui.engines.sim.ties import FAR, other_of, tie_of
 from spectui.engines.sim.tokenizer import EOS, Tokenizer
 
+_ASSISTANT = "<|im_start|>assistant\n"
 _TURN = re.compile(r"<\|im_start\|>user\n(.*?)(?:<\|im_end\|>|\Z)", re.DOTALL)
 _KINDS = (
     ("translate", re.compile(r"\btranslat|\bübersetz|\btradui|\btraduc", re.IGNORECASE)),
@@ -39,8 +41,22 @@ class Answer:
     text goes on behind it, for ``ignore_eos`` and for drafts beyond the end.
     """
 
-    def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int], seed: int | None, ignore_eos: bool) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, prompt_ids: Sequence[int], seed: int | None, ignore_eos: bool, differ: str = ""
+    ) -> None:
+        """``differ``: near or far, where this server's greedy answers part from those of others (see ``ties``)."""
         prompt = tokenizer.decode(prompt_ids, special=True)
+        asked, mark, begun = prompt.rpartition(_ASSISTANT)
+        self._begin(tokenizer, asked + mark if mark else prompt, seed, ignore_eos, differ)
+        if not mark or not begun:
+            return
+        given = list(prompt_ids[len(tokenizer.encode(asked + mark)) :])
+        if self.upto(len(given) + 1)[: len(given)] == given and (self.end is None or self.end >= len(given)):
+            self._behind(len(given))  # its own answer is to be gone on with
+        else:
+            self._begin(tokenizer, prompt, seed, ignore_eos, differ)
+
+    def _begin(self, tokenizer: Tokenizer, prompt: str, seed: int | None, ignore_eos: bool, differ: str) -> None:
         digest = hashlib.blake2b(prompt.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         self.key = digest if seed is None else f"{digest}/{seed}"
         self.kind = kind_of(prompt)
@@ -55,6 +71,19 @@ class Answer:
         self.ids: list[int] = []
         self.end: int | None = None
         """Index of EOS in ``ids``, once the text has come so far."""
+        self.tie = tie_of(self.key) if seed is None else None
+        """Where another token is nearly as likely as the model's own; None: nowhere."""
+        self._differ = differ
+        self._parted = not differ or self.tie is None
+
+    def _behind(self, count: int) -> None:
+        """What comes after the first ``count`` tokens."""
+        del self.ids[:count]
+        self._enough -= count
+        if self.end is not None:
+            self.end -= count
+        if self.tie is not None:
+            self.tie = self.tie - count if self.tie >= count else None
 
     def upto(self, count: int) -> list[int]:
         """The ids, at least ``count`` of them."""
@@ -64,7 +93,18 @@ class Answer:
             if self.end is None and not self._ignore_eos and len(self.ids) >= self._enough:
                 self.end = len(self.ids)
                 self.ids.append(EOS)
+            if not self._parted and self.tie is not None:
+                self._part(self.tie)
         return self.ids
+
+    def _part(self, tie: int) -> None:
+        """Another token than the model's own, once the text has come so far."""
+        at = tie if self._differ == "near" else tie + FAR
+        if at >= len(self.ids):
+            return
+        self._parted = True
+        if at != self.end:
+            self.ids[at] = other_of(self.ids[at])
 
 
 def _texts(kind: str, prompt: str, rng: Random) -> Iterator[str]:

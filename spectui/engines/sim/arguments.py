@@ -42,6 +42,7 @@ class SimOptions:
     profile: str = "recorded"
     fail: str | None = None
     seed: int = 0
+    differ: str = ""
 
 
 @dataclass(slots=True)
@@ -180,6 +181,8 @@ def _parser(dialect: Dialect, fields: dict[str, Any], text_words: frozenset[str]
     sim.add_argument("--sim-startup", type=float, default=1.0, metavar="SECONDS", help="how long a start takes")
     sim.add_argument("--sim-profile", choices=["recorded", "kimi"], default="recorded", help="whose step times")
     sim.add_argument("--sim-fail", choices=FAILURES, default=None, help="fail as the real one does")
+    sim.add_argument("--sim-differ", choices=["near", "far"], default="", help="half of the greedy answers part from "
+                     "another server's: where two tokens are nearly as likely, or where they must not")  # fmt: skip
     sim.add_argument("--sim-seed", type=int, default=0, metavar="N", help="for sampled text and random_seed")
     return parser
 
@@ -208,7 +211,7 @@ def parse(argv: list[str]) -> Launch:
         parser.error(f"argument --port: must be from 0 to 65535, not {port}")
     args = {name: space[name] for name in fields}
     sim = SimOptions(dialect, space["sim_speed"], space["sim_startup"], space["sim_profile"], space["sim_fail"],
-                     space["sim_seed"])  # fmt: skip
+                     space["sim_seed"], space["sim_differ"])  # fmt: skip
     launch = Launch(args, dict(base["internal"]), sim, argv=list(argv))
     _warn_of_old_names(launch, space)
     from spectui.engines.sim.resolve import resolve

@@ -29,6 +29,7 @@ def generate(server: SimServer, exchange: Exchange) -> None:
     if isinstance(sampling, list) and len(sampling) != len(ids):
         raise Refused("The length of sampling_params must be equal to the batch size.")
     stream = bool(body.get("stream"))
+    likely = _logprobs(server, body)
     requests: list[SimRequest] = []
     left = [len(ids)]
 
@@ -50,11 +51,24 @@ def generate(server: SimServer, exchange: Exchange) -> None:
         else:
             sink = lambda r: ended() if r.finish is not None else None  # noqa: E731
         requests.append(server.new_request(prompt, picked, sink, rids[i]))
+        requests[-1].logprobs = likely
     exchange.on_drop = lambda: server.scheduler.abort_all(requests)
     if stream:
         exchange.stream()
     for request in requests:
         server.scheduler.submit(request)
+
+
+def _logprobs(server: SimServer, body: dict[str, Any]) -> int | None:
+    """How many likeliest tokens to tell beside each; None where none are asked for."""
+    asked, top = body.get("return_logprob"), body.get("top_logprobs_num")
+    if not (any(asked) if isinstance(asked, list) else asked):
+        return None
+    if server.launch.algorithm in ("DFLASH", "DSPARK"):
+        raise Refused(f"{server.launch.algorithm} speculative decoding does not support return_logprob yet.")
+    if isinstance(top, list):
+        top = max(top, default=0)
+    return int(top or 0)
 
 
 def _rids(given: object, count: int, many: bool) -> list[object]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from spectui.engines.sim.arguments import Launch
 from spectui.engines.sim.requests import SimRequest
+from spectui.engines.sim.ties import logprobs
 
 
 def meta_info(request: SimRequest, launch: Launch, *, streamed_s: float | None = None) -> dict[str, Any]:
@@ -36,6 +37,8 @@ def meta_info(request: SimRequest, launch: Launch, *, streamed_s: float | None =
     if request.finish is None:
         return meta
     meta["e2e_latency"] = request.finished_s - request.received
+    if request.logprobs is not None:
+        meta |= logprobs(request.output_ids, request.answer.tie, request.logprobs)
     if launch.algorithm is not None and request.verify_steps:
         meta |= _speculative(request, launch)
     if timed:

@@ -26,6 +26,7 @@ class SimRequest:
         "histogram",
         "ignore_eos",
         "internal",
+        "logprobs",
         "max_new",
         "on_step",
         "prompt_ids",
@@ -49,8 +50,10 @@ class SimRequest:
         on_step: Callable[[SimRequest], None],
         seed: int,
         room: int,
+        differ: str = "",
     ) -> None:
-        """``room``: tokens that the context has left. ``on_step`` is called when there is news, and at the end."""
+        """``room``: tokens that the context has left. ``on_step`` is called when there is news, and at the end.
+        ``differ``: as of :class:`Answer`."""
         self.rid = rid
         self.prompt_ids = prompt_ids
         self.temperature = float(1.0 if sampling.get("temperature") is None else sampling["temperature"])
@@ -66,10 +69,13 @@ class SimRequest:
             prompt_ids,
             None if self.temperature == 0 else seed if drawn is None else int(drawn),
             self.ignore_eos,
+            differ,
         )
         self._detokenizer = tokenizer.stream()
         self.on_step = on_step
         self.internal = False
+        self.logprobs: int | None = None
+        """How many likeliest tokens are told beside each one; None: no log-probabilities were asked for."""
         self.state: Any = None
         self.count = 0
         self.text = ""

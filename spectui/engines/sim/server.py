@@ -107,7 +107,8 @@ class SimServer:
         self._seeds += 1
         room = max(1, self.launch.context_length - len(prompt) - 1)
         try:
-            request = SimRequest(self.tokenizer, str(rid or new_rid()), prompt, sampling, on_step, self._seeds, room)
+            request = SimRequest(self.tokenizer, str(rid or new_rid()), prompt, sampling, on_step, self._seeds, room,
+                                 self.launch.sim.differ)  # fmt: skip
         except (TypeError, ValueError) as problem:
             raise Refused(f"Invalid sampling parameters: {problem}") from problem
         if request.temperature < 0:
