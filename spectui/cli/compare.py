@@ -6,10 +6,10 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spectui.cli import options, progress, shown, tables
+from spectui.cli import compare_text, options, progress, tables
 from spectui.cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Failure
 from spectui.core.rows import Row
 from spectui.core.safe import safe_text
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(said))
     else:
-        print_compared(said)
+        compare_text.print_compared(said)
         for written in kept:
             print(tables.wrapped(written.text))
     failed = [written for written in kept if written.trouble]
@@ -215,91 +215,23 @@ def _complete(result: Any, code: int) -> None:
 
 
 def _explained(compared: Compared, specs: Sequence[ArmSpec | None]) -> Differing:
-    """Asks the side that learns nothing from it, where there is one."""
-    from spectui.core.evidence import is_stateful
+    """Asks the side that can tell best: without speculation, or one that learns nothing from being asked."""
     from spectui.engines.sglang.address import read_key
     from spectui.engines.sglang.client import SglangClient
-    from spectui.session.differing import explain
+    from spectui.session.differing import explain, judge, no_judge
 
     sides = {"A": compared.a, "B": compared.b}
-    live = [spec for spec in specs if spec is not None]
-    spec = min(live, key=lambda s: bool(is_stateful(str(sides[s.name].head().get("algorithm") or ""))))
+    live = {spec.name: spec for spec in specs if spec is not None}
+    algorithms = {name: str(sides[name].head().get("algorithm") or "") for name in live}
+    asked = judge(algorithms)
     first = compared.rows[0].concurrency
 
     def of(source: ArmSource) -> list[Row]:
         rows = source.answers()
         return [r for r in rows if r.get("concurrency") == first and r.get("pass_name") == compared.pass_name]
 
+    if asked is None:
+        return no_judge(of(compared.b), of(compared.a), algorithms.values())
+    spec = live[asked]
     with SglangClient(spec.url, key=read_key(spec.key), admin_key=read_key(spec.admin_key)) as client:
         return explain(of(compared.b), of(compared.a), client)
-
-
-def print_compared(said: dict[str, Any]) -> None:
-    for arm in said["arms"]:
-        simulated = " · simulated" if arm.get("simulated") else ""
-        text = f"{arm.get('algorithm')}  {arm.get('url')}  SGLang {arm.get('version')}{simulated}"
-        print(tables.wrapped(f"{text}  {arm.get('model')}", lead=f"{arm['name']}  "))
-    rows = said["by_concurrency"]
-    looks = ", over all looks together" if any(row.get("until_sure") for row in rows) else ""
-    print(f"\n{said['pass']} pass; ratios are A over B, intervals at 95 %{looks}\n")
-    head = ("at a time", "tok/s A", "tok/s B", "ratio", "interval", "verdict")
-    shown_rows = [
-        (
-            row["concurrency"],
-            *(tables.number(_figure(row, name, "output_tokens_per_s"), 1) for name in "AB"),
-            _times(row["ratio"]),
-            _interval(row["interval"]),
-            row["verdict"],
-        )
-        for row in rows
-    ]
-    print(shown.table(head, shown_rows, right=frozenset({0, 1, 2, 3})))
-    print("\nwhat decides: drafting (accept length) or verifying (step time)\n")
-    parts = ("at a time", "accept length A · B", "ratio", "interval", "step time A · B", "ratio", "interval")
-    part_rows = [
-        (row["concurrency"], *_part(row, "accept_length", 2, ""), *_part(row, "step_time", 2, " ms")) for row in rows
-    ]
-    print(shown.table(parts, part_rows, right=frozenset({0, 1, 2, 4, 5})))
-    print()
-    for row in rows:
-        for reason in row["reasons"]:
-            print(tables.wrapped(reason, lead=f"×{row['concurrency']}: "))
-        for name in "AB":
-            for notice in (row["arms"][name] or {}).get("notices") or ():
-                print(tables.wrapped(f"{name}: {notice}", lead=f"×{row['concurrency']}: "))
-        needed = row["break_even_accept_length"]["A"]
-        if needed is not None and row["arms"]["A"] and row["arms"]["A"]["accept_length"] is not None:
-            have = row["arms"]["A"]["accept_length"]
-            print(f"×{row['concurrency']}: A breaks even at accept length {needed:.2f}; it has {have:.2f}")
-    if said.get("crossing"):
-        print(tables.wrapped(said["crossing"], lead="turns from gain to loss: "))
-    if said.get("answers"):
-        print(tables.wrapped(said["answers"], lead="answers: "))
-    if said.get("differences"):
-        print(tables.wrapped(said["differences"]["text"], lead="         "))
-    for note in said.get("notes") or ():
-        print(tables.wrapped(note, lead="note: "))
-    runs = dict.fromkeys(str(arm["run"]) for arm in said["arms"])
-    print(tables.wrapped(" and ".join(runs), lead="run " if len(runs) == 1 else "runs "))
-    sys.stdout.flush()
-
-
-def _figure(row: Mapping[str, Any], arm: str, name: str) -> Any:
-    return (row["arms"].get(arm) or {}).get(name)
-
-
-def _part(row: Mapping[str, Any], name: str, digits: int, unit: str) -> tuple[str, str, str]:
-    key = "step_time_ms" if name == "step_time" else name
-    pair = " · ".join(tables.number(_figure(row, arm, key), digits) for arm in "AB") + unit
-    detail = row["details"].get(name) or {}
-    return pair, _times(detail.get("ratio")), _interval(detail.get("interval"))
-
-
-def _interval(ends: Sequence[float | None] | None) -> str:
-    if not ends or ends[0] is None or ends[1] is None:
-        return "n/a"
-    return f"[{ends[0]:.2f}, {ends[1]:.2f}]"
-
-
-def _times(ratio: float | None) -> str:
-    return "n/a" if ratio is None else f"{ratio:.2f}×"

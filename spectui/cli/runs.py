@@ -175,7 +175,7 @@ def _mark(args: argparse.Namespace, action: str) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from spectui.cli.compare import print_compared
+    from spectui.cli.compare_text import print_compared
     from spectui.core.changes import differences
     from spectui.session import comparing
 

@@ -130,30 +130,51 @@ class Answers:
     """Median place in which those that differ part ways."""
     unit: str
     detail: str
+    broken_base: int = 0
+    """Answers of the base that are broken where the other's are not."""
+    faults: tuple[str, str] = ("", "")
+    """What is broken about answers of the base and of the other, and how often: ``repetition (3)``."""
+
+    @property
+    def pairs(self) -> int:
+        return self.same + self.differ + self.broken + self.broken_base
 
 
-def compare_all(base: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]]) -> Answers | None:
-    """Measured answers of two arms, paired by prompt; None when they have none in common."""
+def compare_all(
+    base: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]], names: tuple[str, str] | None = None
+) -> Answers | None:
+    """Measured answers of two arms, paired by prompt; None when they have none in common. ``names``: of the base and
+    of the other, for the sentence."""
     theirs = {_prompt(r): r for r in base if r.get("phase") in (None, "measure")}
     pairs = [(theirs[_prompt(r)], r) for r in other if r.get("phase") in (None, "measure") and _prompt(r) in theirs]
     if not pairs:
         return None
     checks = [compare_rows(a, b) for a, b in pairs]
+    turned = [compare_rows(b, a) if c.state == "differs" else None for c, (a, b) in zip(checks, pairs, strict=True)]
+    bad = [t for t in turned if t is not None and t.state == "broken"]
+    checks = [c for c, t in zip(checks, turned, strict=True) if t is None or t.state != "broken"]
     count = Counter(c.state for c in checks)
     places = sorted(c.at for c in checks if c.at is not None)
     units = Counter(c.unit for c in checks if c.at is not None)
     first = places[len(places) // 2] if places else None
     unit = units.most_common(1)[0][0] if units else "word"
-    parts = [f"same on {count['same']} of {len(checks)}"]
+    parts = [f"same on {count['same']} of {len(pairs)}"]
     if count["differs"]:
         verb = "differs" if count["differs"] == 1 else "differ"
         parts.append(
             f"{count['differs']} {verb} from {unit} {first}" if first else f"{count['differs']} {verb} in blanks"
         )
-    if count["broken"]:
-        what = Counter(c.detail.removeprefix("broken: ") for c in checks if c.state == "broken")
-        parts.append(f"{count['broken']} broken: {', '.join(f'{w} ({n})' for w, n in what.most_common())}")
-    return Answers(count["same"], count["differs"], count["broken"], first, unit, "; ".join(parts))
+    faults = _faults(bad), _faults(c for c in checks if c.state == "broken")
+    for number, said, name in zip((count["broken"], len(bad)), faults[::-1], (names or ("", ""))[::-1], strict=True):
+        if number:
+            whose = f" of {name}'s" if name else ""
+            parts.append(f"{number}{whose} broken: {said}")
+    return Answers(count["same"], count["differs"], count["broken"], first, unit, "; ".join(parts), len(bad), faults)
+
+
+def _faults(checks: Iterable[AnswerCheck]) -> str:
+    what = Counter(c.detail.removeprefix("broken: ") for c in checks)
+    return ", ".join(f"{word} ({n})" for word, n in what.most_common())
 
 
 def _prompt(row: Mapping[str, Any]) -> object:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.core.answers import compare_all
+from spectui.core.answers import Answers, compare_all
 from spectui.core.compare import DRIFT, Comparison, compare
 from spectui.core.evidence import is_stateful
-from spectui.core.fairness import Side, queueing, side_of
+from spectui.core.fairness import Side, side_of
 from spectui.core.result import RunResult
 from spectui.core.rows import Row
 from spectui.core.spec import ArmSpec, RunSpec
 from spectui.core.stats import MIN_UNITS, NO_DIFFERENCE, NOT_FAIR, Estimate, Verdict, verdict
-from spectui.session import SessionError, arms, disturbances, history_of_feeding, noise, running
+from spectui.session import SessionError, arms, disturbances, history_of_feeding, noise, remarks, running
 from spectui.session.arms import Target
 from spectui.session.compared import ArmSource, Compared, stored_spec
 from spectui.session.noise import Floor
 from spectui.session.running import RunHandle, RunOptions
 from spectui.session.until_sure import Looked, UntilSure
 from spectui.store import journal
-
-BUSY_SHARE = 0.7
-"""Of the concurrency: fewer requests in flight in the mean are another load than the one that was asked for."""
 
 __all__ = [
     "ArmSource",
@@ -71,6 +68,9 @@ def compare_sources(
     b = replace(b, result=result if together else history_of_feeding.enriched(b.result, b.folder))
     disturbed = [*more, *_disturbed(a, b)]
     rows, floors = [], {}
+    greedy = _greedy(a) and _greedy(b)  # sampled answers differ by themselves
+    answers_a, answers_b = (a.answers(), b.answers()) if greedy else ([], [])
+    told: dict[int, Answers | None] = {}
     for concurrency in dict.fromkeys(c for c, p in common if p == chosen):
         key_a, key_b = keys_a[concurrency, chosen], keys_b[concurrency, chosen]
         floor = _floor(a, b, concurrency)
@@ -84,6 +84,10 @@ def compare_sources(
             row = replace(row, throughput=looked.estimate)
         failed = any(not side.result.good for side in sides)  # then whatever else was seen says nothing
         reasons = [] if failed else [*disturbed, *_at_once(a, b, sides)]
+        if greedy and not failed:
+            theirs, mine = (_of(answers, concurrency, chosen) for answers in (answers_b, answers_a))
+            told[concurrency] = compare_all(theirs, mine, ("B", "A"))
+            reasons += remarks.broken(told[concurrency])
         if looked is not None or reasons:
             known = row.verdict.reasons if row.verdict.word == NOT_FAIR else ()
             row = replace(row, verdict=verdict(row.throughput, list(dict.fromkeys([*known, *reasons]))))
@@ -91,11 +95,8 @@ def compare_sources(
             bare = compare(*sides, drift=0.0).throughput
             row = replace(row, verdict=_beyond_noise(row, bare, floor, sd, drift))
         rows.append(row)
-    first = rows[0].concurrency
-    answers_a, answers_b = a.answers(), b.answers()
-    greedy = compare_all(*(_of(answers, first, chosen) for answers in (answers_b, answers_a)))
-    said = greedy.detail if greedy and _greedy(a) and _greedy(b) else ""
-    notes = tuple(_notes(a, b, rows, floors, looks or {}))
+    said = remarks.answers_text(told)
+    notes = tuple(remarks.notes(a, b, rows, floors, looks or {}))
     return Compared(tuple(rows), a, b, chosen, said, floors, dict(looks or {}), notes)
 
 
@@ -142,84 +143,6 @@ def _at_once(a: ArmSource, b: ArmSource, sides: tuple[Side, Side]) -> list[str]:
     found = [] if a.folder == b.folder else disturbances.of_stored((a.result, one), (b.result, two))
     arms = (("A", a.result, one), ("B", b.result, two))
     return found + disturbances.other_runs(arms, (a.folder, b.folder))
-
-
-def _notes(
-    a: ArmSource,
-    b: ArmSource,
-    rows: Sequence[Comparison],
-    floors: Mapping[int, Floor],
-    looks: Mapping[int, Looked],
-) -> Iterator[str]:
-    for name, source in (("A", a), ("B", b)):
-        algorithm = str(source.head().get("algorithm") or "")
-        if is_stateful(algorithm):
-            yield (
-                f"{name} is {algorithm}: it learns from its answers, so the same prompt again is no independent "
-                "sample; each prompt counts once"
-            )
-        skipped = source.result.skipped
-        if skipped:
-            yield f"{name}: {skipped} rows of the journal could not be read"
-    for row in rows:
-        at = row.concurrency
-        if at in looks:
-            yield f"×{at}: {looks[at].text}"
-        yield from _loads(a, b, row)
-        if at in floors:
-            near = "" if floors[at].concurrency == at else f", the nearest that was measured to {at}"
-            yield f"×{at}: the interval holds the {floors[at].text}{near}"
-    yield from _out_of_turn(a, b, rows, floors)
-    if not floors:
-        yield "no noise floor of this node was measured: spectui noise URL adds it to the intervals"
-
-
-def _loads(a: ArmSource, b: ArmSource, row: Comparison) -> Iterator[str]:
-    """Where fewer requests ran at a time than the row says."""
-    level = row.concurrency
-    passes = [p for s in (a, b) for k, p in s.result.passes.items() if k[0] == s.arm and k[1] == level and p.records]
-    if level < 2 or not passes:
-        return
-    limits = {
-        name: (source.head().get("server") or {}).get("max_running_requests")
-        for name, source in zip("AB", (a, b), strict=True)
-    }
-    queued = queueing(level, limits)
-    if len(queued) == 2 and limits["A"] == limits["B"]:
-        yield f"×{level}: {'; '.join(queued)}: both served {limits['A']} at a time"
-    most = min(p.most_in_flight for p in passes)
-    if most < level:
-        yield (
-            f"×{level}: never more than {most} requests were in flight, since no more were sent: read it as a result "
-            f"at {most} at a time, or ask for {level} requests and more"
-        )
-        return
-    means = [p.in_flight or 0.0 for p in passes]
-    if min(means) < BUSY_SHARE * level:
-        told = (
-            f"{min(means):.1f}" if max(means) - min(means) < 0.05 * level else f"{min(means):.1f} to {max(means):.1f}"
-        )
-        yield (
-            f"×{level}: {told} requests were in flight in the mean, for they end one by one and too few follow: more "
-            f"requests (--requests {4 * level}) hold the load"
-        )
-
-
-def _out_of_turn(a: ArmSource, b: ArmSource, rows: Sequence[Comparison], floors: Mapping[int, Floor]) -> Iterator[str]:
-    """Rows whose arms were measured one after the other: what was allowed for that, and how to do without."""
-    late = [row.concurrency for row in rows if row.turns < 2]
-    if not late:
-        return
-    share = max(floors[at].drift if at in floors else DRIFT for at in late)
-    where = "" if len(late) == len(rows) else f"{', '.join(f'×{at}' for at in late)}: "
-    source = "as seen on this node" if any(at in floors and floors[at].drift > DRIFT for at in late) else "a guess"
-    todo = f"at least {2 * max(late)} requests let them take turns"
-    if a.folder != b.folder:
-        todo = "one command that names both servers lets them take turns"
-    yield (
-        f"{where}the arms were measured one after the other, not by turns: {100 * share:.1f} % ({source}) is added to "
-        f"the interval for what the node did in between; {todo}"
-    )
 
 
 def _of(answers: list[Row], concurrency: int, pass_name: str) -> list[Row]:

@@ -101,6 +101,22 @@ def test_all_answers_in_one_sentence() -> None:
     assert compare_all(base, []) is None
 
 
+def test_broken_answers_of_either_arm_are_told_with_its_name() -> None:
+    def row(prompt: int, text: str) -> dict[str, object]:
+        return {"prompt_id": f"p{prompt}", "phase": "measure", "text": text}
+
+    fine = [row(n, f"a sensible answer number {n}") for n in range(4)]
+    bad = [fine[0], row(1, ""), row(2, "no no " * 40), fine[3]]
+    said = compare_all(bad, fine, ("B", "A"))
+    assert said is not None
+    assert (said.same, said.differ, said.broken, said.broken_base, said.pairs) == (2, 0, 0, 2, 4)
+    assert said.detail == "same on 2 of 4; 2 of B's broken: empty (1), repetition (1)"
+    turned = compare_all(fine, bad, ("B", "A"))
+    assert turned is not None
+    assert turned.detail == "same on 2 of 4; 2 of A's broken: empty (1), repetition (1)"
+    assert (turned.broken, turned.broken_base) == (2, 0)
+
+
 @given(st.lists(st.integers(0, 3), max_size=12), st.lists(st.integers(0, 3), max_size=12))
 def test_the_first_difference_is_one(a: list[int], b: list[int]) -> None:
     at = first_difference(a, b)

@@ -154,6 +154,30 @@ def test_an_arm_of_which_nothing_ended_well_has_that_one_reason() -> None:
     assert said.rows[0].verdict.reasons == ("B: none of 8 requests ended well, the first one: HTTP 500: boom",)
 
 
+def answered(folder: Path, arm: str, texts: list[str], level: int = 8) -> None:
+    with open(folder / "answers.jsonl", "a") as file:
+        for n, text in enumerate(texts):
+            row = {"arm": arm, "pass_name": "warm", "phase": "measure", "concurrency": level, "prompt_id": f"p{n}"}
+            file.write(json.dumps({**row, "text": text}) + "\n")
+
+
+def test_the_speed_of_broken_text_is_no_result_on_whichever_side_it_is() -> None:
+    fine = [f"a sensible answer number {n}" for n in range(40)]
+    for side, other in (("A", "B"), ("B", "A")):
+        start = 1e4 if side == "B" else 1e3
+        a, b = both(by_turns(8, 5, 8, slow=1.3, start=start), side)
+        assert comparing.compare_sources(a, b).rows[0].verdict.word == "faster"
+        answered(a.folder, side, ["no no " * 40] * 4 + fine[4:])
+        answered(a.folder, other, fine)
+        said = comparing.compare_sources(a, b)
+        assert said.rows[0].verdict.word == "not a fair trial"
+        assert said.rows[0].verdict.reasons == (
+            f"{side}: 4 of 40 answers are broken where the other arm's are not: repetition (4); find out why before "
+            "any speed is believed",
+        )
+        assert said.answers == f"same on 36 of 40; 4 of {side}'s broken: repetition (4)"
+
+
 def test_runs_that_overlap_on_one_host_are_no_fair_trial() -> None:
     a, b = source("a", run(arm={"url": "http://127.0.0.1:1"})), source("b", run(arm={"url": "http://localhost:2"}))
     said = comparing.compare_sources(a, b).rows[0].verdict
@@ -327,6 +351,27 @@ def test_near_ties_are_counted_where_answers_part() -> None:
     assert server.asked[0]["return_logprob"] is True
     assert said.gaps == (pytest.approx(0.1), pytest.approx(2.9))  # 6 is not listed: it counts as the last one
     assert said.text.startswith("1 of 2 differing answers")
+    assert "1 where one was clearly the likelier (up to 2.9 apart): that is a real difference" in said.text
+    assert said.as_json()["real_differences"] == 1
+
+
+def test_differences_are_rounding_only_where_all_of_them_are() -> None:
+    def told(*gaps: float) -> str:
+        return differing.Differing(len(gaps), len(gaps), sum(g <= differing.NEAR for g in gaps), gaps).text
+
+    assert told(0.1, 0.25).endswith("what bfloat16 leaves open): harmless rounding")
+    assert "1 within 1, where rounding may have added up: harmless rounding" in told(0.1, 0.6)
+    assert "real difference" in told(0.1, 1.5)
+    assert "harmless" not in told(0.1, 1.5)
+
+
+def test_who_is_asked_for_log_probabilities() -> None:
+    assert differing.judge({"A": "EAGLE3", "B": "none"}) == "B"
+    assert differing.judge({"A": "NGRAM", "B": "EAGLE3"}) == "B"
+    assert differing.judge({"A": "DFLASH", "B": "NGRAM"}) == "B"
+    assert differing.judge({"A": "DFLASH"}) is None  # some versions end where it is asked
+    said = differing.no_judge([answer(1, [1, 2])], [answer(1, [1, 3])], ["DFLASH"])
+    assert said.text.endswith("is not known: DFLASH gives no log-probabilities")
 
 
 def test_at_most_eight_prompts_are_asked_about() -> None:

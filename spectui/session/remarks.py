@@ -1,0 +1,117 @@
+"""What must be read beside a comparison: its load, whether the arms took turns, its answers; a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from spectui.core.answers import Answers
+from spectui.core.compare import DRIFT, Comparison
+from spectui.core.evidence import is_stateful
+from spectui.core.fairness import FAILURE_LIMIT, queueing
+from spectui.session.compared import ArmSource
+from spectui.session.noise import Floor
+from spectui.session.until_sure import Looked
+
+BUSY_SHARE = 0.7
+"""Of the concurrency: fewer requests in flight in the mean are another load than the one that was asked for."""
+
+
+def notes(
+    a: ArmSource,
+    b: ArmSource,
+    rows: Sequence[Comparison],
+    floors: Mapping[int, Floor],
+    looks: Mapping[int, Looked],
+) -> Iterator[str]:
+    for name, source in (("A", a), ("B", b)):
+        algorithm = str(source.head().get("algorithm") or "")
+        if is_stateful(algorithm):
+            yield (
+                f"{name} is {algorithm}: it learns from its answers, so the same prompt again is no independent "
+                "sample; each prompt counts once"
+            )
+        skipped = source.result.skipped
+        if skipped:
+            yield f"{name}: {skipped} rows of the journal could not be read"
+    for row in rows:
+        at = row.concurrency
+        if at in looks:
+            yield f"×{at}: {looks[at].text}"
+        yield from _loads(a, b, row)
+        if at in floors:
+            near = "" if floors[at].concurrency == at else f", the nearest that was measured to {at}"
+            yield f"×{at}: the interval holds the {floors[at].text}{near}"
+    yield from _out_of_turn(a, b, rows, floors)
+    if not floors:
+        yield "no noise floor of this node was measured: spectui noise URL adds it to the intervals"
+
+
+def _loads(a: ArmSource, b: ArmSource, row: Comparison) -> Iterator[str]:
+    """Where fewer requests ran at a time than the row says."""
+    level = row.concurrency
+    passes = [p for s in (a, b) for k, p in s.result.passes.items() if k[0] == s.arm and k[1] == level and p.records]
+    if level < 2 or not passes:
+        return
+    limits = {
+        name: (source.head().get("server") or {}).get("max_running_requests")
+        for name, source in zip("AB", (a, b), strict=True)
+    }
+    queued = queueing(level, limits)
+    if len(queued) == 2 and limits["A"] == limits["B"]:
+        yield f"×{level}: {'; '.join(queued)}: both served {limits['A']} at a time"
+    most = min(p.most_in_flight for p in passes)
+    if most < level:
+        yield (
+            f"×{level}: never more than {most} requests were in flight, since no more were sent: read it as a result "
+            f"at {most} at a time, or ask for {level} requests and more"
+        )
+        return
+    means = [p.in_flight or 0.0 for p in passes]
+    if min(means) < BUSY_SHARE * level:
+        told = (
+            f"{min(means):.1f}" if max(means) - min(means) < 0.05 * level else f"{min(means):.1f} to {max(means):.1f}"
+        )
+        yield (
+            f"×{level}: {told} requests were in flight in the mean, for they end one by one and too few follow: more "
+            f"requests (--requests {4 * level}) hold the load"
+        )
+
+
+def _out_of_turn(a: ArmSource, b: ArmSource, rows: Sequence[Comparison], floors: Mapping[int, Floor]) -> Iterator[str]:
+    """Rows whose arms were measured one after the other: what was allowed for that, and how to do without."""
+    late = [row.concurrency for row in rows if row.turns < 2]
+    if not late:
+        return
+    share = max(floors[at].drift if at in floors else DRIFT for at in late)
+    where = "" if len(late) == len(rows) else f"{', '.join(f'×{at}' for at in late)}: "
+    source = "as seen on this node" if any(at in floors and floors[at].drift > DRIFT for at in late) else "a guess"
+    todo = f"at least {2 * max(late)} requests let them take turns"
+    if a.folder != b.folder:
+        todo = "one command that names both servers lets them take turns"
+    yield (
+        f"{where}the arms were measured one after the other, not by turns: {100 * share:.1f} % ({source}) is added to "
+        f"the interval for what the node did in between; {todo}"
+    )
+
+
+def answers_text(told: Mapping[int, Answers | None]) -> str:
+    """At each concurrency where they are not the same sentence: what a batch breaks is seen in a crowd only."""
+    said = {at: answers.detail for at, answers in told.items() if answers is not None}
+    if len(set(said.values())) < 2:
+        return next(iter(said.values()), "")
+    return "; ".join(f"×{at}: {detail}" for at, detail in said.items())
+
+
+def broken(answers: Answers | None) -> list[str]:
+    """Broken text of one arm only: it is easily drafted, or ends at once, and its speed is that of nothing useful."""
+    if answers is None:
+        return []
+    return [
+        f"{name}: {count} of {answers.pairs} answers are broken where the other arm's are not: {what}; find out why "
+        "before any speed is believed"
+        for name, count, what in (
+            ("A", answers.broken, answers.faults[1]),
+            ("B", answers.broken_base, answers.faults[0]),
+        )
+        if count > FAILURE_LIMIT * answers.pairs and "so is the other" not in what
+    ]
