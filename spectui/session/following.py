@@ -33,6 +33,8 @@ class Following:
         self.answer: Answer | None = None
         self.result: RunResult | None = None
         self.ended = False
+        self.usual_s: float | None = None
+        """What such a run took the last time on this node."""
         self._folded = 0
         self._gone = False
         self._journal = journal.Follower(handle.journal)
@@ -112,6 +114,16 @@ class Following:
                 found.append((float(row["t"]), word))
         return [(t, word) for t, word in sorted(found) if t > now - SPAN_S]
 
+    def _how_far(self, now: float) -> tuple[float | None, float | None]:
+        """(share done, seconds left): by the last such run until enough requests of this one have ended."""
+        share, began = self.fold.progress, self.fold.started_t
+        if began is None:
+            return share, None
+        spent = max(0.0, now - began)
+        if self.usual_s and (share or 0.0) < 0.25 and spent < self.usual_s:
+            return max(share or 0.0, min(0.95, spent / self.usual_s)), self.usual_s - spent
+        return share, spent * (1 - share) / share if share is not None and share >= 0.05 else None
+
     def view(self, now: float) -> RunView:
         fold = self.fold
         head = fold.head
@@ -123,10 +135,7 @@ class Following:
         if current is not None:
             parts += [f"{current.pass_name} pass", f"{current.concurrency} at a time"]
             phase = current.phase
-        share = fold.progress
-        left = None
-        if share and fold.started_t is not None and share >= 0.05:
-            left = (now - fold.started_t) * (1 - share) / share
+        share, left = self._how_far(now)
         return RunView(
             run_id=self.folder.name,
             workload=workload,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 from spectui.session import SessionError
+from spectui.session.following import Following
 from spectui.session.live_base import LETTERS, LiveBase
+from spectui.session.live_history import seconds_of_last
 from spectui.session.measuring import feeding
 from spectui.session.running import RunOptions
+
+_LOOK_S = 0.3
 
 
 class Runs(LiveBase):
     def run(self, *, flush: str | None = None) -> str:
         """Measures the arm in focus."""
-        self.measuring.begin([self.focused], self._options(flush))
-        return ""
+        return self._begun(self.measuring.begin([self.focused], self._options(flush)))
 
     def feed(self, *, flush: str | None = None) -> str:
         """Flushes, feeds until it is steady, measures: both arms where both were measured before."""
@@ -22,8 +26,7 @@ class Runs(LiveBase):
         other = self.other(self.focused)
         if {"A", "B"} <= self.measuring.figures.passes.keys() and other.ready:
             chosen = [self.arms[letter] for letter in LETTERS]
-        self.measuring.begin(chosen, feeding(self._options(flush)))
-        return ""
+        return self._begun(self.measuring.begin(chosen, feeding(self._options(flush))))
 
     def compare(self, *, flush: str | None = None) -> str:
         """Both arms in turn; a live one against a stored run on its prompts; two stored runs at once."""
@@ -41,7 +44,17 @@ class Runs(LiveBase):
             return f"measuring {fresh.letter} on the prompts of {stored.name}"
         if a.url == b.url:
             raise SessionError("A and B are the same server: o chooses another, or compare with a stored run")
-        self.measuring.begin([a, b], self._options(flush))
+        return self._begun(self.measuring.begin([a, b], self._options(flush)))
+
+    def _begun(self, run: Following) -> str:
+        """Until its own progress tells, the time left is that of the last such run: looked for aside."""
+
+        def look() -> None:
+            while not run.fold.head and not run.ended and not run.lost() and not self.closing:
+                self._closing.wait(_LOOK_S)
+            run.usual_s = seconds_of_last(run.folder)
+
+        threading.Thread(target=look, name="usual-time", daemon=True).start()
         return ""
 
     def flush_question(self, both: bool) -> str:

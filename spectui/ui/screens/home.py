@@ -104,7 +104,7 @@ class HomeScreen(Screen[None]):
 
     def paint(self, shot: Snapshot) -> None:
         if self._room == "tiny":
-            self.query_one("#summary", Part).show([(Run(shot.summary),), (Run(shot.status.text),)])
+            self.query_one("#summary", Part).show(home_data.tiny_rows(shot, *self.app.size))
             return
         self.query_one(HeaderLine).show(home_data.head_data(shot))
         for card, view in zip(self.query(ArmCard), shot.arms, strict=True):

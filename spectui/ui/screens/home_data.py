@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
+
+from spectui.core.braille import Row, Run
+from spectui.core.safe import safe_text
 from spectui.session.view import ArmView, RunView, Snapshot
 from spectui.ui.widgets.arm_card import ArmCardData, Setting, Start, Store
 from spectui.ui.widgets.chart_data import ChartData, Line, Mark, Reference
@@ -50,6 +54,14 @@ def gpu_data(shot: Snapshot) -> GpuPanelData:
 
 def metric_rows(shot: Snapshot, most: int | None = None) -> list[MetricRow]:
     return [MetricRow(row.name, row.a, row.b, row.against, row.tone, row.note) for row in shot.table[:most]]
+
+
+def tiny_rows(shot: Snapshot, width: int, height: int) -> list[Row]:
+    """One line for both arms, or one each where that is too long; then what happens, as far as there is room."""
+    arms = [shot.summary] if len(shot.summary) <= width or height < 2 else shot.summary.split("   ")
+    words = textwrap.wrap(safe_text(shot.status.text, 400), max(1, width)) or [""]
+    rows: list[Row] = [(Run(text),) for text in [*arms, *words]]
+    return rows[: max(1, height)]
 
 
 def charts(shot: Snapshot) -> tuple[ChartData, ChartData]:
