@@ -55,8 +55,8 @@ class Differing:
             return f"{said}: harmless rounding{more}"
         return (
             f"{said}; {self.real} where one was clearly the likelier (up to {max(self.gaps):.1f} apart): that is a "
-            "real difference and no rounding; look for another model's draft, loosened thresholds or an attention backend "
-            f"that does not fit, before any speed is believed{more}"
+            "real difference and no rounding; look for another model's draft, loosened thresholds or an attention "
+            f"backend that does not fit, before any speed is believed{more}"
         )
 
     @property
