@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from spectui.core.ngram import NgramRequest, NgramSettings, NgramStore
 from spectui.predict.replay_source import Pair
@@ -10,8 +10,14 @@ from spectui.predict.replay_source import Pair
 
 def plain_histograms(pairs: Sequence[Pair], settings: NgramSettings) -> list[list[int]]:
     """For each request h[k]: verify steps that accepted exactly k drafts. The store is empty before the first."""
+    return list(plain_requests(pairs, settings))
+
+
+def plain_requests(pairs: Sequence[Pair], settings: NgramSettings) -> Iterator[list[int]]:
+    """The same, request by request."""
     store = NgramStore(settings)
-    return [_through_store(store, pair) for pair in pairs]
+    for pair in pairs:
+        yield _through_store(store, pair)
 
 
 def _through_store(store: NgramStore, pair: Pair) -> list[int]:

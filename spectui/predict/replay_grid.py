@@ -1,126 +1,151 @@
-"""A grid of settings over several workloads, spread over processes."""
+"""A grid of settings over several workloads: what is replayed together, spread over processes, and how far it is.
+
+It can be watched and ended early; what was replayed until then is kept, request by request.
+"""
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 from spectui.core.ngram import NgramSettings
-from spectui.predict.fast_replay import Shape, SharedReplay, can_replay, shape
-from spectui.predict.plain_replay import plain_histograms
+from spectui.predict import replay_pool
+from spectui.predict.fast_replay import can_replay, family
 from spectui.predict.replay_source import Pair
-from spectui.predict.text_index import TextIndex
+from spectui.predict.replay_task import Bench, Task
 
 Histograms = list[list[int]]
 WORTH_A_PROCESS = 400_000
 """Tokens times settings below which starting processes takes longer than the work."""
+PLAIN_COST = 20
+"""What a setting costs that only the plain store can replay, in settings that trees are shared for."""
+EVERY_S = 0.1
+"""Between two reports of progress."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """Settings of one shape, or one setting for the plain store, over one workload."""
+class Progress:
+    """How far a replay is."""
 
-    workload: str
-    shape: Shape | None
-    settings: tuple[NgramSettings, ...]
-    cost: int
+    settings_done: int
+    """Settings that all workloads are replayed for. Those of one trie depth go side by side and end together."""
+    settings: int
+    share: float
+    """Of the work, 0 to 1."""
+
+
+Watch = Callable[[Progress], None]
+Cancelled = Callable[[], bool]
 
 
 def run_grid(
-    workloads: Mapping[str, Sequence[Pair]], grid: Sequence[NgramSettings], processes: int | None = None
+    workloads: Mapping[str, Sequence[Pair]],
+    grid: Sequence[NgramSettings],
+    processes: int | None = None,
+    *,
+    watch: Watch | None = None,
+    cancelled: Cancelled | None = None,
 ) -> list[dict[str, Histograms]]:
-    """Histograms a request, by workload, for each setting of the grid in its order. Equal settings run once."""
+    """Histograms a request, by workload, for each setting of the grid in its order. Equal settings run once.
+
+    ``processes``: None uses the cores that this process may run on where it is worth it, 1 stays in this process.
+    Once ``cancelled`` says so it ends within a fraction of a second, and a workload's list holds only the requests
+    that were replayed until then, in their order. Raises :class:`replay_pool.ReplayDied` when a process is killed.
+    """
     wanted = list(dict.fromkeys(grid))
     cores = len(os.sched_getaffinity(0)) if processes is None else max(1, processes)
-    depth = max((s.max_trie_depth for s in wanted if can_replay(s, 0)), default=2)
-    tasks = _tasks(workloads, wanted)
     size = sum(len(pair.output_ids) for pairs in workloads.values() for pair in pairs)
-    spread = cores > 1 and (processes is not None or size * len(wanted) >= WORTH_A_PROCESS)
+    spread = size * len(wanted) >= WORTH_A_PROCESS if processes is None else processes > 1
+    tasks = _tasks(workloads, wanted)
+    depth = max((task.of.depth for task in tasks if task.of is not None), default=2)
+    ledger = _Ledger(workloads, wanted, watch)
     if spread:
         tasks = _split(tasks, cores)
-    done: dict[tuple[str, NgramSettings], Histograms] = {}
-    if not spread or len(tasks) < 2:
-        worker = _Worker(workloads, depth)
-        for task in tasks:
-            done.update(worker.run(task))
+        replay_pool.run(workloads, depth, tasks, min(cores, len(tasks)), ledger.add, cancelled)
     else:
-        # A fresh interpreter: a fork of a process with threads, as the screen is, may hang.
-        with ProcessPoolExecutor(
-            min(cores, len(tasks)),
-            mp_context=get_context("spawn"),
-            initializer=_begin,
-            initargs=(workloads, depth),
-        ) as pool:
-            for part in pool.map(_run, tasks):
-                done.update(part)
-    return [{name: done[name, settings] for name in workloads} for settings in grid]
+        bench = Bench(workloads, depth)
+        for task in tasks:
+            for number, histogram in bench.rows(task):
+                ledger.add(task, number, histogram)
+                if cancelled is not None and cancelled():
+                    return ledger.of(grid)
+    return ledger.of(grid)
 
 
-def _tasks(workloads: Mapping[str, Sequence[Pair]], wanted: Sequence[NgramSettings]) -> list[_Task]:
+class _Ledger:
+    """What has come in, and how much that is of all."""
+
+    def __init__(
+        self, workloads: Mapping[str, Sequence[Pair]], wanted: Sequence[NgramSettings], watch: Watch | None
+    ) -> None:
+        self._workloads = workloads
+        self._found: dict[NgramSettings, dict[str, Histograms]] = {s: {name: [] for name in workloads} for s in wanted}
+        self._watch = watch
+        self._missing = dict.fromkeys(wanted, sum(len(pairs) for pairs in workloads.values()))
+        tokens = sum(len(pair.output_ids) for pairs in workloads.values() for pair in pairs)
+        stored = {s: max((_stored(pairs, s) for pairs in workloads.values()), default=0) for s in wanted}
+        self._weight = {s: 1 if can_replay(s, stored[s]) else PLAIN_COST for s in wanted}
+        self._all = max(1, tokens * sum(self._weight.values()))
+        self._done = 0
+        self._next = 0.0
+
+    def add(self, task: Task, number: int, histogram: list[int]) -> None:
+        setting = task.settings[number]
+        rows = self._found[setting][task.workload]
+        self._done += len(self._workloads[task.workload][len(rows)].output_ids) * self._weight[setting]
+        rows.append(histogram)
+        self._missing[setting] -= 1
+        if self._watch is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + EVERY_S
+            done = sum(1 for left in self._missing.values() if not left)
+            self._watch(Progress(done, len(self._missing), self._done / self._all))
+
+    def of(self, grid: Sequence[NgramSettings]) -> list[dict[str, Histograms]]:
+        return [self._found[settings] for settings in grid]
+
+
+def _stored(pairs: Sequence[Pair], settings: NgramSettings) -> int:
+    return sum(len(pair.output_ids) + settings.max_trie_depth for pair in pairs)
+
+
+def _tasks(workloads: Mapping[str, Sequence[Pair]], wanted: Sequence[NgramSettings]) -> list[Task]:
     tasks = []
     for name, pairs in workloads.items():
         size = sum(len(pair.output_ids) for pair in pairs)
-        shared: dict[Shape, list[NgramSettings]] = {}
+        shared: dict[object, list[NgramSettings]] = {}
         for settings in wanted:
-            stored = sum(len(pair.output_ids) + settings.max_trie_depth for pair in pairs)
-            if can_replay(settings, stored):
-                shared.setdefault(shape(settings), []).append(settings)
+            if can_replay(settings, _stored(pairs, settings)):
+                shared.setdefault(family(settings), []).append(settings)
             else:
-                tasks.append(_Task(name, None, (settings,), 100 * size))
-        tasks += [_Task(name, of, tuple(group), (2 + len(group)) * size) for of, group in shared.items()]
+                tasks.append(Task(name, None, (settings,), PLAIN_COST * size))
+        tasks += [Task(name, family(group[0]), tuple(group), len(group) * size) for group in shared.values()]
     return tasks
 
 
-def _split(tasks: list[_Task], cores: int) -> list[_Task]:
-    """Halve what is large until the cores are busy to about the same time."""
+def _split(tasks: list[Task], cores: int) -> list[Task]:
+    """Halve what is large until the cores are busy to about the same time: settings that are replayed apart share no
+    trees, so no more than that."""
+    tasks = sorted(tasks, key=lambda task: -task.cost)
     fair = sum(task.cost for task in tasks) / cores
-    ready: list[_Task] = []
-    waiting = list(tasks)
-    while waiting:
-        task = waiting.pop()
-        half = len(task.settings) // 2
-        if half and task.cost > fair:
-            share = task.cost // len(task.settings)
-            waiting.append(_Task(task.workload, task.shape, task.settings[:half], share * half))
-            waiting.append(_Task(task.workload, task.shape, task.settings[half:], share * (len(task.settings) - half)))
-        else:
-            ready.append(task)
-    return sorted(ready, key=lambda task: -task.cost)
+    while tasks and _longest(tasks, cores) > 1.15 * fair:
+        widest = max((t for t in tasks if len(t.settings) > 1), key=lambda t: t.cost, default=None)
+        if widest is None or widest.cost < fair / 8:
+            break
+        # By width, so that the halves stay settings that share much.
+        ordered = sorted(widest.settings, key=lambda s: -s.num_draft_tokens)
+        half, share = len(ordered) // 2, widest.cost // len(ordered)
+        tasks.remove(widest)
+        for part in (ordered[:half], ordered[half:]):
+            tasks.append(Task(widest.workload, widest.of, tuple(part), share * len(part)))
+        tasks.sort(key=lambda task: -task.cost)
+    return tasks
 
 
-class _Worker:
-    """The workloads and their indexes, kept for one task after another."""
-
-    def __init__(self, workloads: Mapping[str, Sequence[Pair]], depth: int) -> None:
-        self._workloads = workloads
-        self._depth = depth
-        self._indexed: tuple[str, TextIndex] | None = None
-
-    def _index(self, workload: str) -> TextIndex:
-        if self._indexed is None or self._indexed[0] != workload:
-            self._indexed = workload, TextIndex(self._workloads[workload], self._depth)
-        return self._indexed[1]
-
-    def run(self, task: _Task) -> dict[tuple[str, NgramSettings], Histograms]:
-        if task.shape is None:
-            return {(task.workload, s): plain_histograms(self._workloads[task.workload], s) for s in task.settings}
-        shared = SharedReplay(self._index(task.workload), task.shape)
-        found = shared.histograms(settings.num_draft_tokens for settings in task.settings)
-        return {(task.workload, settings): found[settings.num_draft_tokens] for settings in task.settings}
-
-
-_worker: _Worker
-
-
-def _begin(workloads: Mapping[str, Sequence[Pair]], depth: int) -> None:
-    global _worker
-    gc.disable()  # nothing here is a cycle, and the collector would walk every tree again and again
-    _worker = _Worker(workloads, depth)
-
-
-def _run(task: _Task) -> dict[tuple[str, NgramSettings], Histograms]:
-    return _worker.run(task)
+def _longest(tasks: Sequence[Task], cores: int) -> int:
+    """When the last core is done, each taking the next task as soon as it is free."""
+    busy = [0] * cores
+    for task in tasks:
+        busy[busy.index(min(busy))] += task.cost
+    return max(busy)

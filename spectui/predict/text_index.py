@@ -8,7 +8,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from spectui.predict.replay_source import Pair
 
@@ -52,8 +51,6 @@ class TextIndex:
         self._link()
         self.known = self._known()
         """How many tokens from a place on some earlier text holds, behind the last token before the place."""
-        self.trees: dict[tuple[int, bool], dict[int, Any]] = {}
-        """Trees that settings of any breadth share, by depth and insertion order; kept here for those who draw them."""
 
     def _known(self) -> bytearray:
         longest = self.longest
@@ -66,35 +63,31 @@ class TextIndex:
         return known
 
     def _link(self) -> None:
-        tokens, longest = self.tokens, self.longest
+        tokens, longest, base = self.tokens, self.longest, self.base
         size = len(tokens) + 1
-        base = self.base
         same = array("i", bytes(4 * size))  # place of the first occurrence of the n-gram that ends here
-        active = range(1, len(tokens))
+        active = list(range(1, len(tokens)))
         for length in range(1, self.depth + 1):
             earlier = array("i", bytes(4 * size))
             other = array("i", bytes(4 * size))
             last: dict[int, int] = {}
-            first: dict[int, int] = {}
             recurring = bytearray(size)
             for place in active:
                 token = tokens[place - length]
                 if token == END:
                     continue
                 key = same[place] * base + token
-                before = last.get(key, 0)
+                before = last.get(key)
                 last[key] = place
-                if before:
+                if before is None:
+                    same[place] = place
+                else:
+                    same[place] = same[before]
                     earlier[place] = before
                     longest[place] = length
                     recurring[place] = recurring[before] = 1
                     other[place] = before if tokens[before] != tokens[place] else other[before]
-                else:
-                    first[key] = place
-            for place in active:
-                if recurring[place]:
-                    same[place] = first[same[place] * base + tokens[place - length]]
             self.earlier.append(earlier)
             self.other.append(other)
             # An n-gram that never recurs has no longer one that does.
-            active = [place for place in active if recurring[place]]  # type: ignore[assignment]
+            active = [place for place in active if recurring[place]]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spectui.cli import run_command_line
 from spectui.core.ngram import NgramSettings
 from spectui.predict.chain import chain_lengths, conditional_rates
-from spectui.predict.fast_replay import SharedReplay, can_replay, shape
+from spectui.predict.fast_replay import SharedReplay, can_replay, family
 from spectui.predict.plain_replay import plain_histograms
 from spectui.predict.replay import Pair, Source, known_share, load, repeated_share, replay
 from spectui.predict.replay_grid import run_grid
@@ -57,13 +57,14 @@ def test_the_fast_replay_is_the_plain_one(
     version: str,
     overlap: bool | None,
 ) -> None:
+    grid = [
+        NgramSettings(width, depth, low, low + more, version=version, overlap=overlap)
+        for low, more in breadths
+        for width in widths
+    ]
     index = TextIndex(pairs, depth + len(pairs))
-    for low, more in breadths:
-        grid = {
-            width: NgramSettings(width, depth, low, low + more, version=version, overlap=overlap) for width in widths
-        }
-        fast = SharedReplay(index, shape(grid[widths[0]])).histograms(widths)
-        assert fast == {width: plain_histograms(pairs, chosen) for width, chosen in grid.items()}
+    found = SharedReplay(index, family(grid[0]), grid).histograms()
+    assert found == [plain_histograms(pairs, chosen) for chosen in grid]
 
 
 @pytest.mark.parametrize("width", [2, 4, 16])
