@@ -8,11 +8,14 @@ from typing import Any, TypeVar
 
 HIDDEN = "<hidden>"
 _REFERENCE = re.compile(r"^(env:[A-Za-z_]\w*|file:(?!//).+|\$\{?[A-Za-z_]\w*\}?)$")
-_LAST = {"key", "token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "authorization"}
-_ALONE = _LAST - {"key", "token"} | {"apikey"}
+_LAST = {
+    *("key", "token", "secret", "password", "passwd", "pwd", "passphrase", "credential", "credentials"),
+    *("authorization", "cookie"),
+}
+_ALONE = _LAST - {"key", "token", "pwd"} | {"apikey"}
 _NOT = {("special", "token"), ("eos", "token"), ("bos", "token"), ("pad", "token"), ("unk", "token"), ("mask", "token")}
 _NAMES = (
-    r"(?:[A-Za-z0-9]+[_-])*(?:api[_-]?key|access[_-]?key|secret[_-]?key|key|token|secret|password|passwd|passphrase"
+    r"(?:[A-Za-z0-9]+[_-])*(?:api[_-]?key|access[_-]?key|secret[_-]?key|key|token|secret|password|passwd|pwd|passphrase"
     r"|credentials?|authorization)"
 )
 _SHAPES = re.compile(
@@ -22,7 +25,21 @@ _SHAPES = re.compile(
 _WHOLE_WORD = re.compile(r"^(?:sk-|hf_|ghp_|github_pat_|xox[abp]-|AKIA|eyJ)[\w.~+=-]+$")
 """What a whole word that begins so is, however short; inside a text it must be longer to count."""
 _HEADER = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{4,}")
-_URL = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^\s/:@'\"]*:[^\s/@'\"]+@")
+_URL = re.compile(r"(?i)((?:\b[a-z][a-z0-9+.-]{0,20}:)?//)[^\s/:@'\"]*:[^\s/@'\"]+@")
+_USER = re.compile(r"(?i)\b(https?://)[^\s/:@'\"<>]+@")
+"""A web address with a user alone, which is where tokens are put."""
+_QUERY = re.compile(
+    r"(?i)([?&#;](?:[\w.-]*[_.-])?(?:key|token|apikey|sig|signature|secret|password|passwd|pwd|auth|credential)=)"
+    r"([^\s&#'\"<>]+)"
+)
+"""Behind the ? of an address a bare ``key`` or ``token`` is one."""
+_SCHEME = re.compile(
+    r"(?i)((?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?:token|key|apikey|digest|negotiate)\s+)([^\s\"'<>]+)"
+)
+_BARE = re.compile(r"(?i)(?<![\w-])((?:token|key|auth)=)(?=[\w.~+/-]*\d)(?=[\w.~+/-]*[a-z])([\w.~+/-]{8,}=*)")
+"""A bare ``token=`` is mostly a word or a number; one that is followed by letters and digits is a token."""
+_COOKIE = re.compile(r"(?i)\b((?:set-)?cookie:\s*)([^\s\"'<>][^\"'\r\n]*)")
+_TYPED = re.compile(r"(?i)(\bcurl\b[^|;&\n]*?\s(?:-u|--user)[ =]?[^\s:]+:)(\S+)|(\bsshpass\s+-p\s*)(\S+)")
 _VALUE = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s,;&'\"}\])]+"
 _FLAG = re.compile(rf"(?i)(?<![\w-])(--?{_NAMES})(\s+|=)({_VALUE})")
 _PAIR = re.compile(rf"(?i)(?<![\w-])([\"']?)({_NAMES})\1(\s*[:=]\s*)({_VALUE})")
@@ -53,7 +70,11 @@ def is_reference(value: object) -> bool:
 
 def looks_secret(value: object) -> bool:
     """True for text that has the shape of a well-known kind of key or carries a password in an address."""
-    return isinstance(value, str) and bool(_SHAPES.search(value) or _URL.search(value))
+    return isinstance(value, str) and bool(_SHAPES.search(value) or _URL.search(value) or _asks_with_key(value))
+
+
+def _asks_with_key(text: str) -> bool:
+    return any(not is_reference(found[2]) for found in _QUERY.finditer(text))
 
 
 def redact(thing: Thing, secrets: Iterable[str] = ()) -> Thing:
@@ -87,12 +108,12 @@ def hide_argv(argv: Sequence[str]) -> tuple[str, ...]:
     """The words of a command with keys left out: ``--api-key X``, ``--api-key=X``, ``-e NAME=X``, ``NAME=X``."""
     out: list[str] = []
     before = ""
-    for word in argv:
+    for index, word in enumerate(argv):
         name, equals, value = word.partition("=")
-        follows = before.startswith("-") and "=" not in before and is_secret(before) and not word.startswith("--")
+        flag = before.startswith("-") and "=" not in before and is_secret(before) and not word.startswith("--")
         if is_reference(word) or is_reference(value):
             out.append(word)
-        elif follows or _WHOLE_WORD.match(word):
+        elif flag or _named_before(before, word) or is_typed_password(argv, index) or _WHOLE_WORD.match(word):
             out.append(HIDDEN)
         elif equals and value and re.fullmatch(r"-{0,2}[\w-]+", name) and is_secret(name, value):
             out.append(f"{name}={HIDDEN}")
@@ -100,6 +121,23 @@ def hide_argv(argv: Sequence[str]) -> tuple[str, ...]:
             out.append(redact(word))
         before = word
     return tuple(out)
+
+
+def is_typed_password(words: Sequence[str], index: int) -> bool:
+    """``sshpass -p PASSWORD`` and ``curl -u USER:PASSWORD``, whose flags say nothing of a password."""
+    before = words[max(0, index - 2) : index]
+    if len(before) == 2 and before[1] == "-p" and before[0].rsplit("/", 1)[-1] == "sshpass":
+        return True
+    curl = any(word.rsplit("/", 1)[-1] == "curl" for word in words[:index])
+    return curl and bool(before) and before[-1] in ("-u", "--user") and ":" in words[index]
+
+
+def _named_before(before: str, word: str) -> bool:
+    """``X-Api-Key:`` or ``{"api_key":`` as a word of its own, or ``Bearer``: what follows is the key."""
+    bare = before.strip("{\"',").lower()
+    if word.lower() in ("bearer", "basic"):
+        return False
+    return bare in ("bearer", "basic") or (bare.endswith(":") and is_secret_name(bare[:-1].strip("\"'")))
 
 
 def _redact(thing: Any, known: list[str]) -> Any:
@@ -112,6 +150,8 @@ def _redact(thing: Any, known: list[str]) -> Any:
         for item in thing:
             flag = items[-1] if items and isinstance(thing[len(items) - 1], str) else ""
             before = flag if isinstance(flag, str) and flag.startswith("-") and "=" not in flag else ""
+            if isinstance(item, str) and isinstance(flag, str) and _named_before(flag, item):
+                before = "api_key"
             items.append(_field(before, item, known) if before and isinstance(item, str) else _redact(item, known))
         return items if isinstance(thing, list) else tuple(items)
     return thing
@@ -126,7 +166,9 @@ def _field(name: str, value: Any, known: list[str]) -> Any:
 def _text(text: str, known: list[str]) -> str:
     for secret in known:
         text = text.replace(secret, HIDDEN)
-    text = _URL.sub(rf"\1{HIDDEN}@", text)
+    text = _USER.sub(rf"\1{HIDDEN}@", _URL.sub(rf"\1{HIDDEN}@", text))
+    for shape in (_QUERY, _SCHEME, _BARE, _COOKIE, _TYPED):
+        text = shape.sub(_without_value, text)
     text = _HEADER.sub(rf"\1 {HIDDEN}", text)
     text = _FLAG.sub(lambda found: found[1] + found[2] + _value(found[1], found[3]), text)
     text = _PAIR.sub(
@@ -134,6 +176,12 @@ def _text(text: str, known: list[str]) -> str:
         text,
     )
     return _SHAPES.sub(HIDDEN, text)
+
+
+def _without_value(found: re.Match[str]) -> str:
+    """The match with its second group, or its fourth, hidden; a reference to a key stays."""
+    before, value = (found[1], found[2]) if found[1] is not None else (found[3], found[4])
+    return found[0] if is_reference(value) else f"{before}{HIDDEN}"
 
 
 def _value(name: str, value: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from spectui.core.launch_line import DEFAULT_COMMAND, launch_command
 from spectui.core.profile import DEFAULT_PORT, Profile
-from spectui.core.redact import HIDDEN, is_reference, is_secret_name, redact
+from spectui.core.redact import HIDDEN, is_reference, is_secret_name, is_typed_password, redact
 from spectui.store import secrets
 
 IMAGE = "lmsysorg/sglang:latest"
@@ -63,8 +65,14 @@ def docker(profile: Profile, arguments: Sequence[str], *, image: str = IMAGE) ->
 def systemd(profile: Profile, arguments: Sequence[str]) -> str:
     """A unit. Keys come from an environment file that is not part of it."""
     server = profile.server
-    needed = _needed(profile, arguments)
-    lines = ["[Unit]", f"Description=SGLang, profile {_one_line(profile.name)}", "After=network-online.target", ""]
+    command = _command(profile, arguments)
+    needed = _needed(profile, command)
+    lines = [
+        "[Unit]",
+        f"Description=SGLang, profile {redact(_one_line(profile.name))}",
+        "After=network-online.target",
+        "",
+    ]
     lines += ["[Service]", "Type=simple"]
     if server.cwd:
         lines.append(f"WorkingDirectory={_unit(server.cwd)}")
@@ -74,7 +82,7 @@ def systemd(profile: Profile, arguments: Sequence[str]) -> str:
     if needed:
         lines.append(f"# holds {', '.join(f'{name}=…' for name in needed)}; mode 0600")
         lines.append(f"EnvironmentFile=/etc/spectui/{_slug(profile.name)}.env")
-    words = " ".join(_unit_word(word) for word in _command(profile, arguments))
+    words = " ".join(map(_unit_word, command))
     lines += [f"ExecStart=/usr/bin/env {words}", "KillMode=mixed", "TimeoutStopSec=90", "Restart=no", ""]
     lines += ["[Install]", "WantedBy=multi-user.target"]
     return "\n".join(lines) + "\n"
@@ -84,8 +92,9 @@ def kubernetes(profile: Profile, arguments: Sequence[str], *, image: str = IMAGE
     """A pod, as YAML (JSON strings are YAML). Keys come from a secret that is not part of it."""
     server = profile.server
     name = _slug(profile.name)
-    needed = _needed(profile, arguments)
-    command = [f"$({word[1:]})" if re.fullmatch(r"\$\w+", word) else word for word in _container_words(arguments)]
+    inside = _container_words(arguments)
+    needed = _needed(profile, inside)
+    command = [f"$({word[1:]})" if re.fullmatch(r"\$\w+", word) else word for word in inside]
     lines = [
         "apiVersion: v1",
         "kind: Pod",
@@ -124,6 +133,11 @@ def kubernetes(profile: Profile, arguments: Sequence[str], *, image: str = IMAGE
 
 
 def _command(profile: Profile, arguments: Sequence[str]) -> list[str]:
+    template = profile.server.command
+    if template is not None:
+        with contextlib.suppress(ValueError):  # a template that cannot be split is told by launch_command
+            words = shlex.split(template) if isinstance(template, str) else template
+            profile = replace(profile, server=replace(profile.server, command=tuple(_variables(words))))
     return launch_command(profile, _variables(arguments))
 
 
@@ -143,20 +157,24 @@ def _anywhere(arguments: Sequence[str]) -> list[str]:
 def _variables(words: Sequence[str]) -> list[str]:
     """Secrets and references to them become ``$NAME``."""
     result: list[str] = []
-    for word in words:
+    for index, word in enumerate(words):
         flag = result[-1] if result and result[-1].startswith("-") else ""
         name, equals, value = word.partition("=")
         if flag and "=" not in flag and is_secret_name(flag) and not word.startswith("--"):
             result.append(f"${_variable(flag, word)}")
-        elif equals and name.startswith("-") and is_secret_name(name):
-            result.append(f"{name}=${_variable(name, value)}")
+        elif equals and value and re.fullmatch(r"-{0,2}[\w-]+", name) and is_secret_name(name):
+            kept = value if re.fullmatch(r"\$\{?\w+\}?", value) else f"${_variable(name, value)}"
+            result.append(f"{name}={kept}")
+        elif is_typed_password(words, index):
+            result.append("$SSHPASS" if result[-1] == "-p" else f"{word.partition(':')[0]}:{HIDDEN}")
         else:
             result.append(redact(word))
     return result
 
 
 def _variable(flag: str, value: str) -> str:
-    name = "SGLANG_" + flag.strip("-").replace("-", "_").upper()
+    name = flag.strip("-").replace("-", "_").upper()
+    name = f"SGLANG_{name}" if flag.startswith("-") else name
     return secrets.variable(value, name) if is_reference(value) else name
 
 
@@ -173,10 +191,9 @@ def _is_secret(name: str, value: str) -> bool:
     return (is_secret_name(name) and bool(value)) or value.startswith("env:") or redact(value) != value
 
 
-def _needed(profile: Profile, arguments: Sequence[str]) -> list[str]:
-    """The variables that must hold keys."""
-    words = _variables(arguments)
-    named = [found[1] for word in words if (found := re.fullmatch(r"(?:--?[\w-]+=)?\$(\w+)", word))]
+def _needed(profile: Profile, words: Sequence[str]) -> list[str]:
+    """The variables that must hold keys, of the words of a command and of the environment."""
+    named = [found[1] for word in words if (found := re.fullmatch(r"(?:[\w-]+=)?\$(\w+)", word))]
     named += [value[1:] for value in _environment(profile).values() if re.fullmatch(r"\$\w+", value)]
     return list(dict.fromkeys(named))
 
@@ -199,7 +216,7 @@ def _unit(text: str, *, quoted: bool = False) -> str:
 
 def _unit_word(word: str) -> str:
     """One word of ExecStart: ``$`` begins a variable there, unless doubled."""
-    if re.fullmatch(r"(--?[\w-]+=)?\$\w+", word):
+    if re.fullmatch(r"([\w-]+=)?\$\w+", word):
         name, _, variable = word.partition("$")
         return f"{name}${{{variable}}}"
     escaped = _unit(word, quoted=True).replace("$", "$$")
@@ -211,7 +228,7 @@ def _one_line(text: str) -> str:
 
 
 def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:50] or "sglang"
+    return re.sub(r"[^a-z0-9]+", "-", redact(name).lower()).strip("-")[:50] or "sglang"
 
 
 def _world(profile: Profile) -> int:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.core.redact import HIDDEN, hide_argv, hide_env
+from spectui.core.redact import HIDDEN, hide_argv, hide_env, redact
 from spectui.store.secrets import SecretError, resolve
 
 
@@ -21,10 +21,57 @@ from spectui.store.secrets import SecretError, resolve
         ["env", "TOKEN=abc123", "python"],
         ["bash", "-c", "python -m sglang.launch_server --api-key abc123 --port 1"],
         ["ssh", "node", "API_KEY=abc123 python -m sglang.launch_server"],
+        ["curl", "-H", "X-Api-Key: abc123", "http://h"],
+        ["curl", "-H", "X-Api-Key:", "abc123"],
+        ["x", "Authorization:", "Bearer", "abc123"],
+        ["/usr/bin/sshpass", "-p", "abc123", "ssh", "node"],
+        ["curl", "-s", "-u", "me:abc123", "http://h"],
+        ["--endpoint", "https://h/v1?x=1&key=abc123"],
+        ["pip", "install", "https://abc123@git.example/x"],
     ],
 )
 def test_keys_do_not_stay_in_a_command(argv: list[str]) -> None:
     assert "abc123" not in " ".join(hide_argv(argv))
+
+
+KEY = "PLANTED9x7Qz"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"https://h/p?token={KEY}",
+        f"https://h/p?a=1&sig={KEY}#top",
+        f"https://h/p?X-Amz-Signature={KEY}",
+        f"https://h/#access_token={KEY}",
+        f"https://{KEY}@github.com/x",
+        f"//user:{KEY}@h/x",
+        f"authorization: token {KEY}",
+        f'-H "Authorization: Bearer {KEY}"',
+        f"Cookie: session={KEY}; path=/",
+        f"MYSQL_PWD={KEY}",
+        f"curl -s -u user:{KEY} http://h",
+        f"sshpass -p {KEY} ssh host",
+    ],
+)
+def test_keys_do_not_stay_in_text(text: str) -> None:
+    assert KEY not in redact(text)
+    assert redact(redact(text)) == redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://h/p?tokens=5&monkey=2",
+        "https://h/p?key=$MY_KEY",
+        "docker run -u 1000:1000 img",
+        "ssh://me@node/place",
+        "srun -p gpu --pty bash",
+        "PWD=/srv",
+    ],
+)
+def test_what_only_looks_like_one_stays(text: str) -> None:
+    assert redact(text) == text
 
 
 def test_what_is_no_key_stays() -> None:
