@@ -4,8 +4,8 @@ absolute schedule, and writes into each event when it was really handed to the k
     python bench/paced_server.py --port 0        prints the port it listens on
 
 The request's JSON says what to stream: ``events``, ``rate`` (events a second; 0: as fast as they are taken) and
-``first_s`` (from the request's receipt to the first event). ``meta_info`` of each event holds ``sent_ns`` (realtime
-clock, just before the send) and that of the first one also ``received_ns`` (the kernel's stamp of the request).
+``first_s`` (from the request's receipt to the first event). The text of each event is when it was sent (realtime clock
+in ns, just before the send), that of the first one begins with the kernel's stamp of the request.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SO_TIMESTAMPNS = getattr(socket, "SO_TIMESTAMPNS", 35)
 BATCH = 32
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENT = (
-    'data: {"text":" word%d","output_ids":[%d],"meta_info":{"id":"0123456789abcdef0123456789abcdef",'
+    'data: {"text":"%s %d","output_ids":[%d],"meta_info":{"id":"0123456789abcdef0123456789abcdef",'
     '"finish_reason":%s,"prompt_tokens":32,"weight_version":"default","num_retractions":0,"queue_time":0.0,'
     '"reasoning_tokens":0,"completion_tokens":%d,"cached_tokens":0,"cached_tokens_details":null,"dp_rank":null,'
-    '"sent_ns":%d%s}}\n\n'
+    '"routed_experts":null}}\n\n'
 )
 
 
@@ -43,8 +43,8 @@ class Stream:
     def event(self) -> bytes:
         self.made += 1
         last = f'{{"type":"length","length":{self.events}}}' if self.made == self.events else "null"
-        more = f',"received_ns":{self.stamp}' if self.made == 1 else ""
-        body = (EVENT % (self.made % 97, self.made, last, self.made, time.time_ns(), more)).encode()
+        begun = f"{self.stamp}" if self.made == 1 else ""
+        body = (EVENT % (begun, time.time_ns(), self.made, last, self.made)).encode()
         if self.made == self.events:
             body += b"data: [DONE]\n\n"
         chunk = b"%x\r\n%s\r\n" % (len(body), body)

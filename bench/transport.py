@@ -30,19 +30,27 @@ SETTINGS = {"64 x 50": (64, 50.0), "256 x 50": (256, 50.0), "unpaced": (8, 0.0)}
 
 
 class Trace:
-    """What one stream showed: start, stamp of each event, and the server's own times."""
+    """What one stream showed: start, stamp of each event, and the server's own times, which are its text."""
 
     def __init__(self) -> None:
         self.start = 0
         self.stamps: list[int] = []
-        self.sent: list[int] = []
-        self.received = 0
+        self.texts: list[str] = []
+        self.tokens = 0
 
     def event(self, payload: bytes, stamp: int) -> None:
-        meta = json.loads(payload)["meta_info"]
+        found = json.loads(payload)
+        self.tokens = found["meta_info"]["completion_tokens"]
+        self.texts.append(found["text"])
         self.stamps.append(stamp)
-        self.sent.append(meta["sent_ns"])
-        self.received = meta.get("received_ns", self.received)
+
+    @property
+    def received(self) -> int:
+        return int("".join(self.texts).split()[0])
+
+    @property
+    def sent(self) -> list[int]:
+        return [int(word) for word in "".join(self.texts).split()[1:]]
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -52,12 +60,13 @@ def percentile(values: list[float], share: float) -> float:
 
 def errors(traces: list[Trace]) -> dict[str, float]:
     """Milliseconds. The time between the request's send and its receipt belongs to TTFT; it is some microseconds."""
-    first = [abs((t.stamps[0] - t.start) - (t.sent[0] - t.received)) / 1e6 for t in traces if t.stamps]
-    gaps, lag = [], []
+    first, gaps, lag = [], [], []
     for t in traces:
-        lag += [(a - b) / 1e6 for a, b in zip(t.stamps, t.sent, strict=True)]
+        sent = t.sent
+        first.append(abs((t.stamps[0] - t.start) - (sent[0] - t.received)) / 1e6)
+        lag += [(a - b) / 1e6 for a, b in zip(t.stamps, sent, strict=True)]
         for i in range(1, len(t.stamps)):
-            gaps.append(abs((t.stamps[i] - t.stamps[i - 1]) - (t.sent[i] - t.sent[i - 1])) / 1e6)
+            gaps.append(abs((t.stamps[i] - t.stamps[i - 1]) - (sent[i] - sent[i - 1])) / 1e6)
     return {
         "ttft_p50": percentile(first, 0.5),
         "ttft_p99": percentile(first, 0.99),
@@ -76,44 +85,36 @@ def bodies(streams: int, events: int, rate: float) -> list[bytes]:
 
 
 def run_epoll(port: int, streams: int, events: int, rate: float, kind: str) -> dict[str, Any]:
-    from spectui.runner.record import Ending
-    from spectui.runner.stream import StreamFold
+    from spectui.core.spec import Prompt
+    from spectui.runner.arrival import ClosedLoop, Job, Request
+    from spectui.runner.record import Identity
     from spectui.runner.transport import Call, open_transport
 
-    class Sink:
-        """The fold of the runner; the raw bytes are kept for the server's own times, read after the clock stops."""
-
-        def __init__(self) -> None:
-            self.fold = StreamFold(True)
-            self.sent = self.fold.sent
-            self.raw: list[bytes] = []
-            self.ending: Ending | None = None
-
-        def received(self, data: bytes, t_ns: int) -> bool:
-            self.raw.append(data)
-            return self.fold.received(data, t_ns)
-
-        def ended(self, ending: Ending) -> None:
-            self.ending = ending
-
     transport = open_transport(f"http://127.0.0.1:{port}", kind=kind)
-    sinks = [Sink() for _ in range(streams)]
+    done: list[Request] = []
+    jobs = [
+        Job(
+            Identity(i, "", "", "A", "warm", "measure", streams, 0, ""),
+            Prompt("", ""),
+            Call("/generate", body),
+            None,
+            True,
+        )
+        for i, body in enumerate(bodies(streams, events, rate))
+    ]
+    loop = ClosedLoop(transport, streams, ended=done.append, tick=lambda running: None, stopped=lambda: False)
     gc.collect()
     gc.freeze()
     gc.disable()
     begin, wall = time.process_time(), time.monotonic()
-    for sink, body in zip(sinks, bodies(streams, events, rate), strict=True):
-        transport.start(Call("/generate", body), sink)
-    while any(sink.ending is None for sink in sinks):
-        transport.poll(0.25)
+    loop.run(iter(jobs))
     cpu, wall = time.process_time() - begin, time.monotonic() - wall
     traces = []
-    for sink in sinks:
+    for request in done:
+        assert request.ending is not None
+        assert request.fold.tokens == events, f"{request.fold.tokens} of {events} tokens: {request.ending}"
         trace = Trace()
-        trace.start = sink.fold.start_ns
-        lines = [x[6:] for x in b"".join(sink.raw).split(b"\n\n") if x.startswith(b"data: {")]
-        for line, stamp in zip(lines, sink.fold.stamps, strict=True):
-            trace.event(line, stamp)
+        trace.start, trace.stamps, trace.texts = request.fold.start_ns, request.fold.stamps, [request.fold.text]
         traces.append(trace)
     transport.close()
     return result(cpu, wall, traces, f"{transport.name}, {transport.stamps} stamps")

@@ -37,7 +37,7 @@ class Request:
         self.job = job
         self.fold = StreamFold(job.incremental)
         self.sent = self.fold.sent
-        self.received = self.fold.received
+        self.received = self.fold.take
         self.exchange: Exchange | None = None
         self.ending: Ending | None = None
 
@@ -94,6 +94,7 @@ class ClosedLoop:
                 break
             now = time.monotonic()
             if now >= due:
+                self._transport.settle()
                 self._tick(running)
                 due = max(due + TICK_S, now)
             if running:

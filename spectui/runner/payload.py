@@ -22,12 +22,19 @@ class Meta(msgspec.Struct, gc=False):
     finish_reason: Any = None
 
 
+class Going(msgspec.Struct, gc=False):
+    """``meta_info`` of an event that does not finish the request."""
+
+    completion_tokens: int
+    finish_reason: None
+
+
 class Step(msgspec.Struct, gc=False):
     """An event in the middle of an incremental native stream; one that lacks a field is no such event."""
 
     text: str
     output_ids: list[int]
-    meta_info: Meta
+    meta_info: Going
 
 
 class Delta(msgspec.Struct, gc=False):

@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
-from spectui.engines.sglang.contract import SpecDetails, spec_fields
 from spectui.runner import payload as events
 from spectui.runner.native import INCREMENTAL, NativeAnswer
-from spectui.runner.sse import EventSplitter, EventTooLarge, NamedError
+from spectui.runner.payload import decode_step
+from spectui.runner.sse import EventTooLarge, NamedError
+from spectui.runner.told import Told
 
 _COUNT = b'"completion_tokens":'
 _REASON = b'"finish_reason":'
@@ -24,103 +25,79 @@ _TAIL = 1536
 _DIGITS = b"0123456789"
 
 
-class StreamFold:
-    """Folds the stream of one request. ``incremental`` is what the server's settings say of the native route."""
+class StreamFold(Told):
+    """Folds the stream of one request."""
 
-    __slots__ = (
-        "_broken", "_content", "_cumulative", "_error", "_finish_ns", "_finish_payload", "_incremental", "_last",
-        "_native", "_spec", "_splitter", "_stepwise", "_thoughts", "_usage_payload", "counts", "done", "finish",
-        "first_answer_ns", "first_ns", "last_ns", "live", "stamps", "start_ns", "text_events", "tokens", "torn",
-        "unreadable",
-    )  # fmt: skip
-
-    def __init__(self, incremental: bool | None = None) -> None:
-        self.start_ns = 0
-        self.first_ns: int | None = None
-        self.last_ns: int | None = None
-        self.first_answer_ns: int | None = None
-        self.tokens = 0
-        self.counts: list[int] = []
-        """Tokens so far, after each event that carried tokens."""
-        self.stamps: list[int] = []
-        self.text_events = 0
-        self.unreadable = 0
-        self.torn = False
-        self.done = False
-        """The end mark was seen, or the server named an error: nothing that follows belongs to the answer."""
-        self.finish: str | None = None
-        self.live: list[tuple[int, str | bytes]] | None = None
-        """While a list: tokens and text (or, where text is repeated, the raw event) of each event since last taken."""
-        self._incremental = incremental
-        self._splitter = EventSplitter()
-        self._native: NativeAnswer | None = None
-        self._cumulative = False
-        self._stepwise = False
-        self._last = b""
-        self._broken = ""
-        self._content: list[str] = []
-        self._thoughts: list[str] = []
-        self._error: str | None = None
-        self._finish_payload = b""
-        self._finish_ns: int | None = None
-        self._usage_payload = b""
-        self._spec: dict[str, Any] | None = None
+    __slots__ = ()
 
     def sent(self, t_ns: int) -> None:
         """The request was handed to the kernel (again, where a kept-open connection turned out to be closed)."""
         self.start_ns = t_ns
 
+    def take(self, heard: list[tuple[bytes, int]]) -> int:
+        """Takes bytes of the answer's body, each with the time of its receipt. Gives the time of the end mark, or 0
+        while more is expected."""
+        at = 0
+        while at < len(heard):
+            if self._stepwise and self._splitter.clear and not self.done:
+                at += self._take_steps(heard[at:] if at else heard)
+                if at == len(heard):
+                    break
+            data, t_ns = heard[at]
+            if self.received(data, t_ns):
+                return t_ns
+            at += 1
+        return 0
+
+    def _take_steps(self, heard: list[tuple[bytes, int]]) -> int:
+        """Takes native events that only add, the commonest of all, each whole and alone in its chunk, decoded once and
+        as little as can be; up to the first that is none. Gives how many were taken."""
+        native = self._native
+        if native is None:
+            return 0
+        ids, texts, counts, stamps = native.ids, native.texts, self.counts, self.stamps
+        tokens, live = self.tokens, self.live
+        taken = 0
+        for data, t_ns in heard:
+            if data[:6] != b"data: " or data[-2:] != b"\n\n":
+                break
+            try:
+                step = decode_step(data[6:-2])
+            except msgspec.MsgspecError:  # another kind of event, or more than one
+                break
+            ids += step.output_ids
+            texts.append(step.text)
+            count = step.meta_info.completion_tokens
+            if count > tokens:
+                counts.append(count)
+                stamps.append(t_ns)
+                if live is not None:
+                    live.append((count - tokens, step.text))
+                tokens = count
+                self.last_ns = t_ns
+            taken += 1
+        self.tokens = tokens
+        return taken
+
     def received(self, data: bytes, t_ns: int) -> bool:
         """Takes bytes of the answer's body, received at ``t_ns``; True once nothing more is expected."""
         if self.done:
             return True
-        if (
-            self._stepwise
-            and self._splitter.clear
-            and data[:6] == b"data: "
-            and data.find(b"\n") == len(data) - 2
-            and data[-1] == 10
-            and self._take_step(data[6:-2], t_ns)
-        ):
-            return False  # one whole event, as most reads of a paced stream bring
         try:
             payloads = self._splitter.feed(data)
         except EventTooLarge as error:
             self._fail(f"the server sent {error}")
             return True
         for payload in payloads:
-            if self._stepwise:
-                if self._take_step(payload, t_ns):
-                    continue
-            elif self._cumulative and self._take_tail(payload, t_ns):
+            if self._cumulative and self._take_tail(payload, t_ns):
                 continue
             self._take(payload, t_ns)
             if self._ended():
                 return True
         return False
 
-    def _take_step(self, payload: bytes, t_ns: int) -> bool:
-        """A native event that only adds, the commonest of all: decoded once and as little as can be."""
-        try:
-            event = events.decode_step(payload)
-        except msgspec.MsgspecError:
-            return False
-        meta = event.meta_info
-        count = meta.completion_tokens
-        native = self._native
-        if count is None or meta.finish_reason is not None or native is None:
-            return False
-        native.ids.extend(event.output_ids)
-        native.texts.append(event.text)
-        added = count - self.tokens
-        if added > 0:
-            self.tokens = count
-            self.counts.append(count)
-            self.stamps.append(t_ns)
-            self.last_ns = t_ns
-            if self.live is not None:
-                self.live.append((added, event.text))
-        return True
+    def _ended(self) -> bool:
+        return self.done
 
     def _take_tail(self, payload: bytes, t_ns: int) -> bool:
         """A native event that repeats the text: only its tail is looked at, so that cost does not grow with it."""
@@ -277,9 +254,6 @@ class StreamFold:
             if reason == "abort":
                 self._error = self._error or "the server aborted it"
 
-    def _ended(self) -> bool:
-        return self.done
-
     def _fail(self, words: str) -> None:
         self._error = words
         self.done = True
@@ -299,80 +273,6 @@ class StreamFold:
                     (self._content if broken[0] in ("content", "text") else self._thoughts).append(broken[1])
             else:
                 self._take(payload, t_ns)
-
-    @property
-    def text(self) -> str:
-        """The answer, without thoughts that came in a field of their own."""
-        if self._native is None:
-            return events.clean("".join(self._content))
-        if self._cumulative:
-            event = events.decode(self._last)
-            whole = "" if event is None or event.text is None else event.text
-        else:
-            whole = events.clean(self._native.text(self._incremental))
-        if self._broken and self._native.repeats(self._incremental):
-            return self._broken if self._broken.startswith(whole) else whole
-        return whole + self._broken
-
-    @property
-    def thoughts(self) -> str:
-        return events.clean("".join(self._thoughts))
-
-    @property
-    def output_ids(self) -> list[int]:
-        """Token ids where the route gives them, else empty."""
-        native = self._native
-        if native is None:
-            return []
-        if self._cumulative and native.ids_mode != INCREMENTAL:
-            event = events.decode(self._last)
-            return [] if event is None or event.output_ids is None else event.output_ids
-        return native.ids
-
-    @property
-    def joined(self) -> bool:
-        """Fewer events than verify steps: the server (or a gateway) joined several steps into one event."""
-        steps = self.details().verify_steps
-        return steps is not None and bool(self.counts) and len(self.counts) - 1 < steps - 1
-
-    def details(self) -> SpecDetails:
-        return spec_fields(self.meta() if self._spec is None else self._spec)
-
-    def meta(self) -> Mapping[str, Any]:
-        """``meta_info`` of the event that finished the request; empty where there was none."""
-        tree = events.as_tree(self._finish_payload) or {}
-        meta = tree.get("meta_info")
-        if meta is None and isinstance(tree.get("choices"), list) and tree["choices"]:
-            first = tree["choices"][0]
-            meta = first.get("meta_info") if isinstance(first, dict) else None
-        return meta if isinstance(meta, dict) else {}
-
-    def usage(self) -> Mapping[str, Any]:
-        """The last ``usage`` that was sent; empty where there was none."""
-        found = (events.as_tree(self._usage_payload) or {}).get("usage")
-        return found if isinstance(found, dict) else {}
-
-    @property
-    def error(self) -> str | None:
-        """What the server said went wrong, inside the stream."""
-        return self._error
-
-    @property
-    def no_answer(self) -> bool:
-        """It thought and never answered."""
-        return self._native is None and bool(self._thoughts) and not self._content
-
-    def take_live(self) -> list[tuple[int, str]]:
-        """Tokens and text of each event since the last call, for the one request that is shown as it streams."""
-        taken, self.live = self.live or [], []
-        pieces: list[tuple[int, str]] = []
-        native = self._native
-        for tokens, piece in taken:
-            if isinstance(piece, bytes):
-                event = events.decode(piece)
-                piece = "" if native is None or event is None else native.add(event.text, None, None, 0)
-            pieces.append((tokens, piece))
-        return pieces
 
 
 def _spec_of(tree: Mapping[str, Any] | None) -> dict[str, Any] | None:

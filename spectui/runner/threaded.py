@@ -131,6 +131,9 @@ class ThreadedTransport:
         except queue.Empty:
             return
 
+    def settle(self) -> None:
+        """Nothing is laid aside here."""
+
     def _take(self, request: _Request, kind: str, value: Any, t_ns: int) -> None:
         sink = request.sink
         if sink is None:
@@ -139,8 +142,8 @@ class ThreadedTransport:
             sink.sent(t_ns)
         elif kind == "data":
             self.lag.add(time.time_ns() - t_ns)
-            if not request.done_ns and sink.received(value, t_ns):
-                request.done_ns = t_ns
+            if not request.done_ns:
+                request.done_ns = sink.received([(value, t_ns)])
         elif request.done_ns:
             self._end(request, Ending("complete", request.done_ns, 200))
         else:

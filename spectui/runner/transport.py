@@ -35,8 +35,9 @@ class Sink(Protocol):
     def sent(self, t_ns: int) -> None:
         """The request is being handed to the kernel now; called again when it is sent again."""
 
-    def received(self, data: bytes, t_ns: int) -> bool:
-        """Bytes of a 200 answer's body, received at ``t_ns``; True once nothing more is expected."""
+    def received(self, heard: list[tuple[bytes, int]]) -> int:
+        """Bytes of a 200 answer's body, each with the time of its receipt; gives the time of the end mark, or 0 while
+        more is expected."""
 
     def ended(self, ending: Ending) -> None:
         """The exchange is over; called exactly once."""
@@ -61,7 +62,11 @@ class Transport(Protocol):
         """Sends a request. Never raises for the server's state: the sink is told."""
 
     def poll(self, timeout_s: float) -> None:
-        """Waits at most so long for something to happen, and tells the sinks."""
+        """Waits at most so long for an exchange to end, and tells the sinks. Of streams in their middle the sinks may
+        hear later: when the time is up, or by :meth:`settle`."""
+
+    def settle(self) -> None:
+        """Tells the sinks all that was read so far."""
 
     def stop(self, exchange: Exchange) -> None:
         """Ends a request in flight by closing its connection, which makes SGLang abort it."""

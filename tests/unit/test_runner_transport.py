@@ -27,9 +27,9 @@ class Kept:
     def sent(self, t_ns: int) -> None:
         self.sent_ns.append(t_ns)
 
-    def received(self, data: bytes, t_ns: int) -> bool:
-        self.pieces.append((data, t_ns))
-        return self.end_mark in self.data
+    def received(self, heard: list[tuple[bytes, int]]) -> int:
+        self.pieces += heard
+        return heard[-1][1] if self.end_mark in self.data else 0
 
     def ended(self, ending: Ending) -> None:
         assert self.ending is None, "told twice"
@@ -360,6 +360,55 @@ def test_proxies_of_the_environment_are_ignored(opened, monkeypatch: pytest.Monk
         drive(transport, sink)
         assert sink.ending is not None
         assert sink.ending.state == "complete"
+
+
+def test_the_middle_of_a_stream_is_laid_aside_with_its_stamps() -> None:
+    def slow(talk: Talk) -> None:
+        talk.head()
+        talk.event({"a": 1})
+        talk.gate.wait(20)
+        talk.event({"b": 2})
+        talk.wait_for_hang_up()
+
+    with ScriptedServer(slow) as server:
+        transport = EpollTransport(place_of(server.url), {})
+        sink = Kept()
+        exchange = transport.start(CALL, sink)
+        until(transport, lambda: sink.pieces)
+        server.gate.set()
+        while not transport._held:
+            transport._gather(1.0)
+        assert len(sink.pieces) == 1, "read, and not looked at yet"
+        read = time.time_ns()
+        transport.settle()
+        assert sink.data == b'data: {"a": 1}\n\ndata: {"b": 2}\n\n'
+        assert sink.pieces[0][1] < sink.pieces[1][1] <= read
+        assert not transport._held
+        transport.stop(exchange)
+        transport.close()
+
+
+def test_what_lies_aside_is_told_before_a_stop() -> None:
+    def slow(talk: Talk) -> None:
+        talk.head()
+        talk.event({"a": 1})
+        talk.gate.wait(20)
+        talk.event({"b": 2})
+        talk.wait_for_hang_up()
+
+    with ScriptedServer(slow) as server:
+        transport = EpollTransport(place_of(server.url), {})
+        sink = Kept()
+        exchange = transport.start(CALL, sink)
+        until(transport, lambda: sink.pieces)
+        server.gate.set()
+        while not transport._held:
+            transport._gather(1.0)
+        transport.stop(exchange)
+        transport.close()
+    assert len(sink.pieces) == 2
+    assert sink.ending is not None
+    assert sink.ending.state == "stopped"
 
 
 def test_lag_percentiles() -> None:

@@ -473,6 +473,43 @@ def test_any_text_any_cut_any_line_ending(texts: list[str], ending: bytes, cuts:
 
 
 @settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=4, max_size=14),
+    cuts=st.lists(st.integers(0, 4000), max_size=12),
+    groups=st.lists(st.integers(1, 5), max_size=8),
+)
+def test_reads_taken_together_give_what_they_give_one_by_one(
+    sizes: list[int], cuts: list[int], groups: list[int]
+) -> None:
+    events, count = [], 0
+    for size in sizes:
+        count += size
+        events.append(native(count, f" w{count}é", list(range(count - size, count))))
+    last = native(count, "", [], {"type": "length", "length": count})
+    data = b"".join([*events, last, b"data: [DONE]\n\n"])
+    ends = itertools.accumulate(len(event) for event in events)
+    # Chunks end where events do, as SGLang's, and anywhere, as a gateway's.
+    edges = sorted({0, len(data), *ends, *(cut for cut in cuts if cut < len(data))})
+    heard = [(data[a:b], START + i + 1) for i, (a, b) in enumerate(itertools.pairwise(edges))]
+    one_by_one, together = StreamFold(), StreamFold()
+    for fold in (one_by_one, together):
+        fold.sent(START)
+    ended = [one_by_one.received(piece, t_ns) for piece, t_ns in heard]
+    at = 0
+    while at < len(heard):
+        size = groups.pop() if groups else 7
+        end = together.take(heard[at : at + size])
+        at += size
+    assert end == heard[ended.index(True)][1]
+    for fold in (one_by_one, together):
+        fold.close()
+    ending = Ending("complete", START + 10_000)
+    assert record_of(together, WHO, ending) == record_of(one_by_one, WHO, ending)
+    assert (together.text, together.output_ids) == (one_by_one.text, one_by_one.output_ids)
+    assert together.output_ids == list(range(count))
+
+
+@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_give_a_record(data: bytes) -> None:
     for pieces in ([data], [bytes([b]) for b in data]):
