@@ -522,3 +522,44 @@ def test_no_log_is_too_odd(pieces: list[str], code: int | None) -> None:
     reader.ended(code)
     assert reader.state in ("stopped", "failed")
     assert (reader.failure is not None) == (reader.state == "failed")
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        ("ssh: Could not resolve hostname node7: Name or service not known", "ssh"),
+        ("root@node7: Permission denied (publickey,password).", "ssh"),
+        ("client_loop: send disconnect: Broken pipe", "ssh"),
+        (
+            'docker: Error response from daemon: Conflict. The container name "/a" is already in use by "b".\n'
+            "See 'docker run --help'.",
+            "container name",
+        ),
+        ("docker: Error response from daemon: manifest for a/b:c not found: manifest unknown.", "container image"),
+        ('docker: Error response from daemon: could not select device driver "" with [[gpu]].', "container GPUs"),
+        ("docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "container"),
+        ("srun: error: Unable to allocate resources: Invalid account", "Slurm"),
+        (
+            "slurmstepd: error: *** STEP 1.0 ON n CANCELLED DUE TO TIME LIMIT ***\nsrun: error: n: task 0: Killed",
+            "Slurm",
+        ),
+        ("sudo: a password is required", "sudo"),
+        ("/usr/bin/python3: No module named sglang.launch_server", "missing module"),
+        ("bash: line 1: python3: command not found", "command"),
+        ("exec: /venv/python: No such file or directory", "command"),
+        ("RuntimeError: Found no NVIDIA driver on your system.", "GPU driver"),
+        ("OSError: [Errno 28] No space left on device", "disk full"),
+        ("OSError: You are trying to access a gated repo.", "hub access"),
+        ("INFO: nothing of note", "unknown"),
+        ("[2026-01-01 00:00:00] Ignore import error when loading x: No module named 'y'", "unknown"),
+    ],
+)
+def test_failures_around_the_server_have_their_names(lines: str, kind: str) -> None:
+    reader = LogReader()
+    reader.feed(lines + "\n", 1.0)
+    reader.ended(255, 2.0)
+    assert reader.failure is not None
+    assert reader.failure.kind == kind
+    if kind != "unknown":
+        assert reader.failure.cause in lines
+        assert reader.failure.hint

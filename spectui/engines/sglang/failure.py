@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from spectui.engines.sglang.outside import of_exception, outside
+
 
 @dataclass(frozen=True, slots=True)
 class ExceptionRecord:
@@ -25,7 +27,7 @@ class Failure:
     kind: str
     """out of memory: weights | KV pool | graph capture | serving; port taken, draft path, model path, vocabulary,
     kernel or backend, missing module, build tools, assertion, arguments, rule, distributed, GPU occupied, killed,
-    unknown."""
+    unknown; and those of :mod:`outside`: ssh, container, Slurm, command, GPU driver, disk full, hub access …"""
     cause: str
     """The line that says it best: as a rule the last exception line."""
     hint: str
@@ -216,6 +218,8 @@ def classify(evidence: Evidence) -> Failure:
     if record is not None:
         kind, hint = _by_exception(record, evidence)
         return named(kind, hint)
+    if around := outside(evidence.tail):
+        return named(around[0], around[2], cause=around[1])
     if _killed(evidence):
         return named(
             "killed",
@@ -240,6 +244,8 @@ def _killed(evidence: Evidence) -> bool:
 def _by_exception(record: ExceptionRecord, evidence: Evidence) -> tuple[str, str]:
     """(kind, hint) of the exception that began it; the more telling patterns come first."""
     line = record.line
+    if around := of_exception(line):
+        return around
     if _MODULE.search(line):
         return "missing module", "A Python package is missing in the server's environment: install it there"
     if _VOCABULARY.search(line):
