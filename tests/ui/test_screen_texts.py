@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,15 @@ from pages import SCREENS, SIZES, Pages, lines_of, settle, shown
 from rich.cells import cell_len
 from screen_makers import MAKERS
 
+from spectui.ui.screens import page
+
 ABSURD = ((1, 1), (3, 2), (20, 5), (240, 4), (12, 70))
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long this takes, what is shown has just been read."""
+    monkeypatch.setattr(page, "time", SimpleNamespace(monotonic=lambda: 1000.0))
 
 
 @pytest.mark.parametrize("name", MAKERS)
