@@ -10,7 +10,7 @@ from pathlib import Path
 from spectui.core.launch_line import client_at, kind_of
 from spectui.core.profile import Profile
 from spectui.hosts.interpreter import runs_sglang
-from spectui.session.preflight import Draft
+from spectui.session.preflight import Draft, folders
 
 _HUB_NAME = re.compile(r"^[\w.-]+(/[\w.-]+)?$")
 _CONTAINERS = ("apptainer", "singularity", "enroot", "udocker", "bwrap", "chroot", "unshare", "kubectl")
@@ -34,7 +34,7 @@ def models(profile: Profile, argv: Sequence[str]) -> Draft:
     own = runs_sglang(argv) and not any(word.rsplit("/", 1)[-1] in _CONTAINERS for word in argv[:6])
     if own and not any(word.partition("=")[0] in _MODEL_FLAGS for word in argv):
         blocks.append("no model is named: set model_path under [server].")
-    for key, path in named:
+    for (key, path), folder in zip(named, folders(profile), strict=False):
         if not path:
             continue
         if kind != "plain":
@@ -45,8 +45,8 @@ def models(profile: Profile, argv: Sequence[str]) -> Draft:
             notes.append(f"{key} {path} {fault}, unless {argv[0]} brings it")
         elif fault:
             blocks.append(f"{key} {path} {fault}.")
-        elif not Path(profile.server.cwd or ".", path).exists():
-            notes.append(f"{key} {path} is no folder here: it is taken for a name of the hub")
+        elif folder is None and not Path(profile.server.cwd or ".", path).exists():
+            notes.append(f"{key} {path} is no folder here and not in the hub's cache: the server will fetch it")
     return Draft(tuple(blocks), tuple(notes))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +31,12 @@ def check_draft(profile: Profile) -> Draft:
     path = profile.speculative.knobs.get("draft_model_path")
     if profile.speculative.algorithm == "none" or not isinstance(path, str) or not path:
         return Draft()
-    target, draft = model_files.read_config(profile.server.model_path), model_files.read_config(path)
+    places = folders(profile)
+    target, draft = (model_files.read_config(folder) for folder in places)
     pairing = check_pair(target, draft, algorithm=profile.speculative.algorithm)
     blocks = tuple(remark.text for remark in pairing.remarks if remark.state == "block")
     notes = [remark.text for remark in pairing.remarks if remark.state in ("warn", "not checked")]
-    sizes = [weight_bytes(place) for place in (profile.server.model_path, path)]
+    sizes = [weight_bytes(place) for place in places]
     if all(sizes):
         fraction = profile.server.arguments().get("mem_fraction_static")
         told = f"mem_fraction_static is {fraction}" if fraction is not None else "mem_fraction_static is the server's"
@@ -43,6 +45,16 @@ def check_draft(profile: Profile) -> Draft:
             f"KV pool and its graphs need room beside them ({told})"
         )
     return Draft(blocks, tuple(notes))
+
+
+def folders(profile: Profile) -> tuple[str | None, str | None]:
+    """Where target and draft lie on this disk, by the profile's own folder and hub cache; None where they do not."""
+    server, draft = profile.server, profile.speculative.knobs.get("draft_model_path")
+    environ = {**os.environ, **server.env}
+    target = server.arguments().get("model_path")
+    named = (path if isinstance(path, str) else None for path in (target, draft))
+    found = [model_files.folder_of(path, cwd=server.cwd, environ=environ) for path in named]
+    return found[0], found[1]
 
 
 def weight_bytes(folder: str | None) -> int | None:

@@ -41,9 +41,7 @@ class Prepared:
 def plan_for(profile: Profile, version: str | None = None) -> Plan:
     """What a server of this version makes of the profile; never starts anything."""
     server = profile.server.arguments()
-    target = model_files.read_config(profile.server.model_path)
-    draft_path = profile.speculative.knobs.get("draft_model_path")
-    draft = model_files.read_config(draft_path if isinstance(draft_path, str) else None)
+    target, draft = (model_files.read_config(folder) for folder in preflight.folders(profile))
     return resolve(
         algorithms.for_name(profile.speculative.algorithm),
         profile.speculative.knobs,

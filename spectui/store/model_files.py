@@ -28,6 +28,20 @@ def read_config(folder: str | None) -> dict[str, Any] | None:
     return {**config, "tokenizer": fingerprint} if fingerprint else config
 
 
+def folder_of(path: str | None, *, cwd: str | None = None, environ: Mapping[str, str] | None = None) -> str | None:
+    """The folder of a model on this disk: as named, or what the hub cache holds of ``org/model``. None: neither."""
+    if not path:
+        return None
+    try:
+        place = Path(cwd or ".", Path(path).expanduser())
+        if place.is_dir():
+            return str(place)
+        kept = _snapshot(path, os.environ if environ is None else environ)
+        return str(kept) if kept is not None and kept.is_dir() else None
+    except (OSError, ValueError):
+        return None
+
+
 def identity(path: str, *, cached: bool = False, environ: Mapping[str, str] | None = None) -> dict[str, str] | None:
     """Path, revision and hash of ``config.json`` of a model, as far as this disk tells them; None without a path.
 

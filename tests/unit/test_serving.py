@@ -363,7 +363,7 @@ def test_what_cannot_be_seen_from_here_is_a_note(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
     cases: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"model_path": "org/name"}, "model_path org/name is no folder here: it is taken for a name of the hub"),
+        ({"model_path": "org/name"}, "org/name is no folder here and not in the hub's cache"),
         ({"model_path": "/far", "command": "ssh -tt n {python} -m sglang.launch_server"}, "it is read behind ssh"),
         ({"model_path": "/in", "command": "apptainer exec i python3 -m sglang.launch_server"}, "unless apptainer"),
         ({"model_path": "/in", "command": "./start.sh"}, "unless ./start.sh brings it"),
@@ -375,6 +375,20 @@ def test_what_cannot_be_seen_from_here_is_a_note(tmp_path: Path) -> None:
     draft = profile("EAGLE3", {**EAGLE3, "draft_model_path": "/no/draft"}, model_path=str(tmp_path / "model"))
     with pytest.raises(SessionError, match="draft_model_path /no/draft is not there"):
         serving.prepare(draft, version="0.5.15")
+
+
+def test_draft_and_target_of_the_hub_are_checked_where_its_cache_has_them(tmp_path: Path) -> None:
+    for name, size in (("org/target", 32000), ("org/draft", 128256)):
+        folder = tmp_path / "hub" / f"models--{name.replace('/', '--')}"
+        (folder / "snapshots" / "0123abc").mkdir(parents=True)
+        (folder / "refs").mkdir()
+        (folder / "refs" / "main").write_text("0123abc")
+        (folder / "snapshots" / "0123abc" / "config.json").write_text(json.dumps({"vocab_size": size}))
+    knobs = {**EAGLE3, "draft_model_path": "org/draft"}
+    with pytest.raises(SessionError, match=r"(?s)32000.*128256|128256.*32000"):
+        serving.prepare(profile("STANDALONE", knobs, env={"HF_HOME": str(tmp_path)}), version="0.5.15")
+    there = serving.prepare(profile("STANDALONE", knobs), version="0.5.15")
+    assert any("not checked" in note for note in there.notes)
 
 
 def test_a_check_tells_what_launch_and_run_would_refuse(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
