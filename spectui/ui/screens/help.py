@@ -42,11 +42,11 @@ class HelpScreen(ModalScreen[None]):
 
 
 def help_text(commands: Sequence[Command], keys: Mapping[str, str]) -> str:
-    lines = []
+    lines = ["esc leaves, the arrow keys move"]
     for group, title in _GROUPS.items():
         rows = [c for c in commands if c.group == group]
         if rows:
             lines.append(title)
             lines += [f"  {key_word(c, dict(keys)):<8} {c.help}" for c in rows]
-    lines.append('esc leaves. Keys can be changed: table [keys] of config.toml, for example run = "f5"')
+    lines.append('Keys can be changed: table [keys] of config.toml, for example run = "f5"')
     return "\n".join(lines)
