@@ -211,6 +211,14 @@ class Actions:
     def do_zoom_out(self) -> None:
         self._home().zoom_by(2.0)
 
+    def do_picture(self) -> None:
+        from spectui.ui import picture
+
+        try:
+            self.app.tell(f"saved as {picture.save(self.app)}", "good")
+        except OSError as error:
+            self.app.show_error(error)
+
     def do_help(self) -> None:
         self.app.push_screen(HelpScreen(for_screen(self.app.where), self.app.keys))
 

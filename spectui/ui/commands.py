@@ -105,6 +105,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("screen_runs", "5", "runs", "Stored runs", "screens"),
     Command("screen_profiles", "6", "profiles", "Profiles and the evidence they carry", "screens"),
     Command("screen_check", "7", "check", "The last check, probe by probe", "screens"),
+    Command("picture", "ctrl+e", "picture", "Save this screen as an SVG file, without keys", "keep"),
     Command("palette", "ctrl+p", "commands", "Every command, by name", "look", True),
     Command("help", "question_mark", "help", "Every key", "look", True),
     Command("quit", "q", "quit", "Leave; servers and runs go on", "look", True),
