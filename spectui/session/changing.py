@@ -73,7 +73,7 @@ class Changing:
         """Stops the server of this arm where there is one, starts it with ``profile``, waits for a real token."""
         old, was_ready, record = arm.profile, arm.ready, arm.record
         name = record.name if record is not None else profile.name
-        port = record.port if record is not None else profile.server.port
+        port = record.port if record is not None else profile.server.port or port_for(name)
         freed = serving.ports_of(record) if record is not None else ()
         speculative = old is not None and old.speculative.algorithm != "none"
         like = old if speculative and profile.speculative.algorithm == "none" else None
@@ -166,6 +166,15 @@ class Changing:
                 raise SessionError("the start was stopped")
             time.sleep(_POLL_S)
         raise SessionError("spectui ends; the server goes on starting")
+
+
+def port_for(name: str) -> int:
+    """For a profile that names none: the first port that is free and that no other server was promised, ten apart as
+    their communication ports want room."""
+    from spectui.hosts import ports, servers
+
+    taken = {r.port + n for r in servers.records() if r.name != name and alive(r) for n in range(10)}
+    return ports.free_port(30000, taken)
 
 
 def keep(profile: Profile, name: str) -> Profile:

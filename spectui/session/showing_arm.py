@@ -161,7 +161,8 @@ def idle_text(live: Live, arm: LiveArm, now: float) -> str:
         words = f"accept length {passed.accept_length:.2f} (finished requests of the last run)"
     else:
         words = idle_words(idle, now)
-    return "; ".join(part for part in (idle.note, words) if part)
+    note = "metrics are off: e ticks --enable-metrics for a relaunch" if idle.metrics_off and arm.managed else idle.note
+    return "; ".join(part for part in (note, words) if part)
 
 
 def start_view(arm: LiveArm) -> StartView | None:

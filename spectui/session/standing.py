@@ -24,7 +24,7 @@ def standing(arm: LiveArm) -> tuple[str, str]:
         back = " — u goes back to the last setting that was ready" if arm.ready_before else ""
         return "failed", f"{arm.failure}{back}, l shows the log"
     if not arm.live:
-        return "none", f"profile {arm.name}: not started; enter launches it"
+        return "not started", f"profile {arm.name}: enter launches it"
     return _server_standing(arm)
 
 

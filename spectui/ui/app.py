@@ -208,11 +208,14 @@ class SpectuiApp(App[None]):
         self.paint_soon()
 
     def show_error(self, error: Exception) -> None:
-        """An error as a sentence, on the status line and as a toast. What nobody foresaw goes to a file."""
+        """An error as a sentence on the status line, and as a toast where that is not seen or too short. What nobody
+        foresaw goes to a file."""
         text = sentence_of(error)
         first = text.splitlines()[0]
         if self.live_or_none is not None:
             self.live.say(safe_text(first, 600), "bad", seconds=20)
+        if self.where == "home" and not self.screen.is_modal and first == text:
+            return  # the status line says it all
         shown = to_ascii(text) if self.chart_form == "ascii" else text
         self.notify(safe_lines(shown), severity="error", timeout=8, markup=False)
 

@@ -22,6 +22,7 @@ STATES = {
     "gone": ("✗", "bad"),
     "stored": ("■", ""),
     "none": ("·", "dim"),
+    "not started": ("·", "dim"),
 }
 """State -> its sign and style. A state that is not listed shows as a question mark."""
 
@@ -133,7 +134,10 @@ def title_row(data: ArmCardData) -> Row:
     """``A ● ready  127.0.0.1:30000  SGLang 0.5.15  simulated``"""
     sign, tag = STATES.get(data.state, ("?", "warn"))
     words = [safe_text(word, 60) for word in (data.address, data.version) if word]
-    row = [Run(f"{data.letter} ", data.letter.lower()), Run(f"{sign} {safe_text(data.state, 20)}", tag)]
+    row = [
+        Run(f"{data.letter} ", data.letter.lower()),
+        Run(f"{sign} {safe_text('empty' if data.state == 'none' else data.state, 20)}", tag),
+    ]
     if words:
         row.append(Run("  " + "  ".join(words)))
     if data.simulated:
