@@ -103,6 +103,7 @@ def _follow(handle: RunHandle, *, as_json: bool) -> int:
     from spectui.cli import tables
     from spectui.core.result import fold, run_json
     from spectui.session import running
+    from spectui.session.run_ending import with_reason
 
     seen: list[dict[str, Any]] = []
     last = 0.0
@@ -117,7 +118,7 @@ def _follow(handle: RunHandle, *, as_json: bool) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"left: {handle.folder.name} goes on. Again: spectui attach {handle.folder.name}\n")
         return 0
-    result = fold(seen)
+    result = with_reason(fold(seen), handle.folder, None)
     if as_json:
         print(json.dumps({"run": handle.folder.name, "folder": str(handle.folder), **run_json(result)}))
     else:

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({**said, **_json(result, curves, fits)}))
     else:
         tables.print_run(result, curves)
-        print(f"\nkept in {handle.folder}")
+        print(f"\nkept in {handle.folder}" if handle.folder.is_dir() else "\nnothing of it is kept")
         how = keeping_evidence.how(arm.url, spec.run_id) if code == 0 and keep_in is None else None
         for text in [one.text for one in kept] or [how or ""]:
             print(safe_text(text, 1000), end="\n" if text else "")

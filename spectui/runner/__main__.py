@@ -1,7 +1,8 @@
 """``python -m spectui.runner RUN/spec.json``: one run, a process of its own, ending in one row of its journal.
 
 Exit codes: 0 complete, 1 failed, 3 no server was reached, 130 interrupted (SIGINT or SIGTERM; what was measured is
-kept). A hang-up of the terminal does not end a run.
+kept); 74 to 76 where the journal itself cannot be written (runner/failure.py). A hang-up of the terminal does not end a
+run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from spectui.core.spec import RunSpec
-from spectui.runner.failure import RunFailed, Stopped
+from spectui.runner.failure import RunFailed, Stopped, exit_of
 from spectui.runner.orders import forget_prompts, read_spec
 from spectui.store.journal import Writer
 
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None, adjust: Callable[[RunSpec], RunSpec
             return run(path, journal, signals, adjust)
     except OSError as error:
         sys.stderr.write(f"spectui.runner: the journal of {path.parent} cannot be written: {error.strerror}\n")
-        return 1
+        return exit_of(error)
 
 
 def run(path: Path, journal: Writer, signals: Signals, adjust: Callable[[RunSpec], RunSpec] | None = None) -> int:

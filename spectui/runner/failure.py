@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+
+EXIT_UNWRITABLE, EXIT_DISK_FULL, EXIT_FOLDER_GONE = 74, 75, 76
+"""Of the runner, where it cannot even write the journal's last row: whoever started it says why in its place."""
+
+
+def exit_of(error: OSError) -> int:
+    """Exit code of a runner whose journal cannot be written any more."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return EXIT_DISK_FULL
+    return EXIT_FOLDER_GONE if error.errno == errno.ENOENT else EXIT_UNWRITABLE
+
 
 class RunFailed(Exception):
     """The run cannot go on. The message is one sentence; ``exit_code`` 1, or 3 where no server was reached."""

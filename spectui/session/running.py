@@ -19,6 +19,7 @@ from spectui.core.rows import Row
 from spectui.core.spec import ArmSpec, FedBefore, Prompt, RunSpec, WorkloadRef
 from spectui.session import SessionError, history_of_feeding
 from spectui.session.history_of_feeding import Kind
+from spectui.session.run_ending import with_reason
 from spectui.store import journal, locations
 from spectui.workloads import Workload, from_file, load
 
@@ -196,7 +197,13 @@ def wait(handle: RunHandle, on_row: Callable[[Row], None] | None = None) -> RunR
     except KeyboardInterrupt:
         stop(handle)
         raise
-    return fold(seen)
+    return with_reason(fold(seen), handle.folder, _ended_with(handle))
+
+
+def _ended_with(handle: RunHandle) -> int | None:
+    """Exit code of the runner, where it is our child."""
+    child = _children.get(handle.pid)
+    return None if child is None else child.wait()
 
 
 def result_of(folder: Path) -> RunResult:
@@ -209,11 +216,9 @@ def result_of(folder: Path) -> RunResult:
 
 def exit_code(handle: RunHandle, result: RunResult) -> int:
     """0 measured, 1 failed, 3 not reachable, 130 interrupted: the runner's own code where it is our child."""
-    child = _children.get(handle.pid)
-    if child is not None:
-        code = child.wait()
-        if code in (0, 1, 3, 130):
-            return code
+    code = _ended_with(handle)
+    if code is not None and (code in (1, 3, 130) or (code == 0 and result.status != "failed")):
+        return code
     return {"complete": 0, "interrupted": 130}.get(result.status, 1)
 
 

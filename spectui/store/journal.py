@@ -6,6 +6,7 @@ text of prompts or answers, but it lies in a folder that does, so it is as priva
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -31,7 +32,8 @@ def private_append(path: str | os.PathLike[str]) -> int:
 class Writer:
     """Appends rows to a file of JSON lines. Usable from several threads; each row is one line, written at once.
 
-    Raises OSError where the file cannot be written (a full disk, a folder that is gone).
+    Raises OSError where the file cannot be written: a full disk, or ENOENT once the file has been deleted, whose rows
+    would reach nobody.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -50,6 +52,8 @@ class Writer:
         except UnicodeEncodeError:  # half a surrogate pair, out of somebody's JSON
             line = _encode(_mended(row)) + b"\n"
         with self._lock:
+            if os.fstat(self._descriptor).st_nlink == 0:
+                raise FileNotFoundError(errno.ENOENT, "deleted while it was being written", str(self.path))
             if self._torn:
                 line = b"\n" + line
             self._torn = True

@@ -117,6 +117,14 @@ def test_a_journal_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         journal.Writer(tmp_path / "gone" / "journal.jsonl")
 
 
+def test_a_journal_that_was_deleted_takes_no_more_rows(tmp_path: Path) -> None:
+    with journal.Writer(tmp_path / "journal.jsonl") as writer:
+        writer.row("mark", name="a")
+        (tmp_path / "journal.jsonl").unlink()
+        with pytest.raises(FileNotFoundError):
+            writer.row("mark", name="b")
+
+
 def test_reading_skips_what_is_no_row(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_bytes(b'[1, 2]\n\n"x"\n{"t": 1, "kind": "odd", "new": {"a": 1}}\n')
