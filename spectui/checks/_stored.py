@@ -97,7 +97,7 @@ def compare(subject: Subject, name: str, unit: str) -> Finding | Compared:
         return not_checked("the server runs without speculation, see the probe on speculation", value=value)
     found, why = held(subject, name)
     if found is None:
-        return not_checked(why, value=value)
+        return not_checked(why, value=value, expected=_published(subject) if name == "accept_length" else "")
     expected = spoken(found, unit)
     if new is None:
         return not_checked("too few requests tell it", value=value, expected=expected)
@@ -118,6 +118,16 @@ def compare(subject: Subject, name: str, unit: str) -> Finding | Compared:
         f"{100 * (result.ratio - 1):+.0f} % {result.how}; a shift below {100 * result.resolution:.0f} % cannot be seen"
     )
     return Compared(new, result, found, value, expected, how)
+
+
+def _published(subject: Subject) -> str:
+    """What others have published for this pair of model and draft: worth a look, and no measure of this server."""
+    for entry in subject.profile.evidence if subject.profile is not None else ():
+        kept = entry.get("accept_length")
+        if entry.get("kind") == "public" and isinstance(kept, list) and len(kept) == 2:
+            ends = " to ".join(dict.fromkeys(f"{float(x):.2f}" for x in kept))
+            return f"others have published {ends}: {entry.get('source')}; {entry.get('setting')}"
+    return ""
 
 
 def spoken(found: Held, unit: str) -> str:

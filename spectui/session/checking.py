@@ -21,6 +21,7 @@ from spectui.engines.sglang.errors import NotReachable, NotSglang, StillStarting
 from spectui.session import SessionError, arms, check_run, keeping_evidence
 from spectui.session.check_run import DEFAULTS, CheckOptions, Target
 from spectui.store import locations, profiles
+from spectui.store.profile_report import own
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ def _unreachable(target: Target, name: str | None, error: Exception, seconds: fl
 
 
 def _newest_first(profile: Profile | None) -> tuple[Mapping[str, Any], ...]:
-    entries = profile.evidence if profile is not None else ()
+    entries = own(profile.evidence) if profile is not None else ()
     return tuple(sorted(entries, key=lambda entry: str(entry.get("date") or ""), reverse=True))
 
 

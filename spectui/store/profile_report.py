@@ -51,7 +51,8 @@ def own(evidence: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _published(entry: Mapping[str, Any]) -> str:
     kept = entry.get("accept_length")
     ends = [metric.significant(float(x)) for x in kept] if isinstance(kept, list) and len(kept) == 2 else []
-    span = f"accept length {ends[0]} to {ends[1]}" if ends else "accept length not given"
+    both = " to ".join(dict.fromkeys(ends))
+    span = f"accept length {both}" if ends else "accept length not given"
     return f"{span}; {cell(entry.get('setting') or 'setting not given')}. Source: {cell(entry.get('source') or 'none')}"
 
 

@@ -224,6 +224,15 @@ def test_nothing_stored_is_not_checked() -> None:
     assert "workload edit" in ask("accept_length", about).detail
 
 
+def test_what_others_have_published_is_shown_and_judges_nothing() -> None:
+    public = {"kind": "public", "source": "a card", "setting": "7 steps", "accept_length": [3.5, 5.0]}
+    about = subject(measured=measured(SPREAD), workload="mixed", profile=profile(evidence=(public,)))
+    found = ask("accept_length", about)
+    assert found.ok is None
+    assert found.expected == "others have published 3.50 to 5.00: a card; 7 steps"
+    assert "holds no evidence yet" in found.detail
+
+
 def ngram_subject(**values: Any) -> Subject:
     stored = entry(accept_length=[2.0, 1.9, 2.1])
     stored["result"] = [
