@@ -67,13 +67,15 @@ def wait(record: ServerRecord, folder: Path) -> float:
     said: list[float] = []
 
     def listen() -> None:
-        while "fired up" not in Path(record.log_path).read_text():
+        while servers.alive(record) and "fired up" not in Path(record.log_path).read_text():
             time.sleep(0.002)
         said.append(time.perf_counter())
 
     listener = threading.Thread(target=listen)
     listener.start()
-    while not watch.poll().ready:
+    while not (state := watch.poll()).ready:
+        if not state.running:
+            raise SystemExit(f"the server did not start: see {record.log_path}")
         time.sleep(0.25)  # as a launch does
     ready = time.perf_counter()
     listener.join()

@@ -116,7 +116,7 @@ def _rows(*, quick: bool) -> list[dict[str, Any]]:
 def _behind(record: Any, told: Any) -> dict[str, Any]:
     """A managed server whose own processes are not seen here: one behind docker, srun or ssh."""
     from spectui.hosts import elsewhere
-    from spectui.hosts.discover import settings_of
+    from spectui.hosts.command_lines import settings_of
 
     settings = settings_of(record.argv)
     listening = elsewhere.answers(record)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from spectui.core.plan import LIMITS, SERVER_KEYS, Plan, resolve
+from spectui.core.plan import LIMITS, Plan, resolve
+from spectui.core.plan_rows import SERVER_KEYS
 from spectui.core.settings import Algorithm, Value
 
 _FOLLOWS = ("overlap_schedule", "enable_mixed_chunk", "disable_overlap_schedule")

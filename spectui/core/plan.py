@@ -6,46 +6,14 @@ sources of the releases named there; where a release is not known, what it would
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from spectui.core import settings as words
+from spectui.core.plan_rows import Finding, PlanRow, Resolution, knob_rows, server_rows
 from spectui.core.settings import Algorithm, Knob, Rule, Value
 from spectui.core.versions import Standing, spell, standing, within
 
-SERVER_KEYS = (
-    "model_path",
-    "max_running_requests",
-    "mem_fraction_static",
-    "cuda_graph_max_bs",
-    "cuda_graph_max_bs_decode",
-    "cuda_graph_bs",
-    "disable_cuda_graph",
-    "page_size",
-    "attention_backend",
-    "prefill_attention_backend",
-    "decode_attention_backend",
-    "sampling_backend",
-    "overlap_schedule",
-    "enable_mixed_chunk",
-    "chunked_prefill_size",
-    "disable_radix_cache",
-    "kv_cache_dtype",
-    "dtype",
-    "quantization",
-    "context_length",
-    "tp_size",
-    "dp_size",
-    "pp_size",
-    "enable_dp_attention",
-    "schedule_policy",
-    "stream_interval",
-    "trust_remote_code",
-    "served_model_name",
-)
-"""Arguments of the server that matter to a fair comparison, in the order they are shown."""
-
-_ALWAYS_SHOWN = ("max_running_requests", "mem_fraction_static", "cuda_graph_max_bs", "page_size", "overlap_schedule")
 LIMITS = (
     "max_running_requests",
     "mem_fraction_static",
@@ -54,47 +22,6 @@ LIMITS = (
     "cuda_graph_bs",
 )
 """What a baseline must have in common with the speculative server it is held against."""
-
-_SETTERS = {
-    "you": "you",
-    "server": "set by the server, not by you",
-    "default": "default",
-    "ignored": "ignored by the server",
-    "unknown": "chosen by the server at its start",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRow:
-    key: str
-    title: str
-    asked: Value
-    in_force: Value
-    by: str
-    """you, server, default, ignored or unknown."""
-    why: str = ""
-    part: str = "speculative"
-    """speculative or server."""
-    hot: bool = False
-    """True when it can be changed while the server runs."""
-
-    @property
-    def changed(self) -> bool:
-        """The server makes something else of it than was asked."""
-        return self.asked is not None and self.asked != self.in_force
-
-    @property
-    def by_text(self) -> str:
-        return _SETTERS[self.by]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    level: str
-    """refuse, danger, warn or note."""
-    name: str
-    text: str
-    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,31 +79,6 @@ class Plan:
         raise KeyError(key)
 
 
-@dataclass(slots=True)
-class _Resolution:
-    at: dict[str, Value]
-    by: dict[str, str] = field(default_factory=dict)
-    why: dict[str, str] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-
-    def say(self, level: str, name: str, text: str, keys: Sequence[str] = ()) -> None:
-        self.findings.append(Finding(level, name, text, tuple(keys)))
-
-    def put(self, key: str, value: Value, by: str, why: str) -> None:
-        if value is None or self.at.get(key) == value:
-            return
-        self.at[key] = value
-        self.by[key] = by
-        self.why[key] = why
-        self.derive()
-
-    def derive(self) -> None:
-        """Values that rules compare and nobody asks for."""
-        self.at["tree_size"] = tree_size(self.at)
-        width, topk = self.at.get("num_draft_tokens"), self.at.get("eagle_topk")
-        self.at["frontier"] = width * topk if isinstance(width, int) and isinstance(topk, int) else None
-
-
 def resolve(
     algorithm: Algorithm,
     asked: Mapping[str, Value],
@@ -195,7 +97,7 @@ def resolve(
     place = standing(version)
     server = {key.replace("-", "_"): value for key, value in (server or {}).items()}
     asked = {key: value for key, value in asked.items() if value is not None}
-    work = _Resolution({f"server.{key}": value for key, value in server.items()})
+    work = Resolution({f"server.{key}": value for key, value in server.items()})
     _derive_server(server, work)
     work.at.update({f"model.{key}": value for key, value in (model or {}).items()})
     work.at.update({f"env.{key}": value for key, value in (env or {}).items()})
@@ -211,11 +113,11 @@ def resolve(
     for rule in algorithm.rules:
         _apply(rule, place, work)
     _check_threshold(work)
-    rows = [*_knob_rows(algorithm, asked, present, place, work), *_server_rows(server, work)]
+    rows = [*knob_rows(algorithm, asked, present, place, work), *server_rows(server, work)]
     return Plan(algorithm.name, shown(algorithm), place, tuple(rows), tuple(work.findings))
 
 
-def _derive_server(server: Mapping[str, Value], work: _Resolution) -> None:
+def _derive_server(server: Mapping[str, Value], work: Resolution) -> None:
     """Facts that releases spell differently, under one name."""
     width = server.get("attn_dp_size")  # 0.5.23's name; before it was a flag
     work.at["server.dp_attention"] = bool(server.get("enable_dp_attention")) or (isinstance(width, int) and width > 1)
@@ -225,21 +127,13 @@ def _derive_server(server: Mapping[str, Value], work: _Resolution) -> None:
     work.at["server.trtllm_mha"] = "trtllm_mha" in backends
 
 
-def tree_size(at: Mapping[str, Value]) -> int | None:
-    """Nodes of the full draft tree, the root included: 1 + topk + (steps - 1) * topk^2."""
-    steps, topk = at.get("num_steps"), at.get("eagle_topk")
-    if not isinstance(steps, int) or not isinstance(topk, int) or steps < 1 or topk < 1:
-        return None
-    return 1 + topk + (steps - 1) * topk * topk
-
-
 def shown(algorithm: Algorithm) -> str:
     if algorithm.reported and algorithm.reported[0] != algorithm.name:
         return f"{algorithm.name} ({algorithm.title}, server calls it {algorithm.reported[0]})"
     return algorithm.name
 
 
-def _check_release(algorithm: Algorithm, place: Standing, work: _Resolution) -> None:
+def _check_release(algorithm: Algorithm, place: Standing, work: Resolution) -> None:
     there = within(place, algorithm.since, algorithm.until)
     first = f"first in {spell(algorithm.since)}" if algorithm.since else ""
     if there is False and place.version is not None:
@@ -250,9 +144,7 @@ def _check_release(algorithm: Algorithm, place: Standing, work: _Resolution) -> 
         work.say("warn", "release", f"{algorithm.name} is not known for this version of SGLang.")
 
 
-def _take_knobs(
-    algorithm: Algorithm, asked: Mapping[str, Value], place: Standing, work: _Resolution
-) -> dict[str, Knob]:
+def _take_knobs(algorithm: Algorithm, asked: Mapping[str, Value], place: Standing, work: Resolution) -> dict[str, Knob]:
     present: dict[str, Knob] = {}
     for knob in algorithm.knobs:
         there = within(place, knob.since, knob.until)
@@ -286,7 +178,7 @@ def _at_taken(thing: Knob | Rule, place: Standing) -> bool:
     return (thing.since is None or taken >= thing.since) and (thing.until is None or taken <= thing.until)
 
 
-def _apply(rule: Rule, place: Standing, work: _Resolution) -> None:
+def _apply(rule: Rule, place: Standing, work: Resolution) -> None:
     there = within(place, rule.since, rule.until)
     if there is False or (there is None and not _at_taken(rule, place)):
         return
@@ -307,46 +199,8 @@ def _apply(rule: Rule, place: Standing, work: _Resolution) -> None:
     work.say(level, rule.name, text, [test.key for test in rule.when])
 
 
-def _check_threshold(work: _Resolution) -> None:
+def _check_threshold(work: Resolution) -> None:
     for key in ("accept_threshold_single", "accept_threshold_acc"):
         value = work.at.get(key)
         if isinstance(value, (int, float)) and value < 1:
             work.say("warn", "lossy", f"{key} below 1 accepts drafts that the model would not have written.", [key])
-
-
-def _knob_rows(
-    algorithm: Algorithm, asked: Mapping[str, Value], present: Mapping[str, Knob], place: Standing, work: _Resolution
-) -> list[PlanRow]:
-    rows = [PlanRow("algorithm", "algorithm", algorithm.name, algorithm.name, "you")]
-    resolved = [key for key in ("num_steps", "eagle_topk", "num_draft_tokens") if work.at.get(key) is not None]
-    for key in dict.fromkeys([*present, *resolved, *asked]):
-        knob = present.get(key) or algorithm.knob(key)
-        in_force = work.at.get(key)
-        by = work.by.get(key, "you" if key in present else "ignored")
-        if in_force is None:
-            if key in present and key not in asked:
-                if knob and (knob.off_when_unset or knob.kind in ("path", "text", "flag", "choice")):
-                    continue
-                by = "unknown"
-            elif algorithm.plugin:
-                in_force, by = asked[key], "you"
-            else:
-                by = "ignored"
-        hot = knob is not None and knob.hot_since is not None and bool(within(place, knob.hot_since, None))
-        rows.append(
-            PlanRow(key, knob.title if knob else key, asked.get(key), in_force, by, work.why.get(key, ""), hot=hot)
-        )
-    return rows
-
-
-def _server_rows(server: Mapping[str, Value], work: _Resolution) -> list[PlanRow]:
-    rows = []
-    for key in SERVER_KEYS:
-        name = f"server.{key}"
-        in_force = work.at.get(name)
-        if in_force is None and key not in _ALWAYS_SHOWN:
-            continue
-        asked = server.get(key)
-        by = work.by.get(name, "unknown" if in_force is None else "you")
-        rows.append(PlanRow(key, key.replace("_", " "), asked, in_force, by, work.why.get(name, ""), part="server"))
-    return rows

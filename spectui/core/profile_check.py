@@ -5,26 +5,16 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from spectui.core.profile import SCHEMA, Fault, Profile, ServerPart, SpeculativePart
+from spectui.core.profile import SCHEMA, Fault, Profile, SpeculativePart
+from spectui.core.profile_faults import Faults, shown
+from spectui.core.profile_server import HOW_SECRET
+from spectui.core.profile_server import server as server_of
 from spectui.core.redact import is_reference, is_secret_name, looks_secret
 from spectui.core.settings import Algorithm, Knob, Value
 
 _TOP = ("schema", "name", "notes", "server", "speculative", "workload", "evidence")
-SERVER_KEYS = (
-    "command",
-    "cwd",
-    "env",
-    "host",
-    "port",
-    "gpus",
-    "model_path",
-    "args",
-    "api_key",
-    "admin_api_key",
-)
 WORKLOAD_KEYS: dict[str, tuple[type, ...]] = {
     "name": (str,),
     "file": (str,),
@@ -37,55 +27,6 @@ WORKLOAD_KEYS: dict[str, tuple[type, ...]] = {
     "thinking": (bool,),
 }
 _PASSES = ("cold", "warm", "primed", "as-found")
-_VARIABLE = re.compile(r"^[A-Za-z_]\w*$")
-_HOW_SECRET = "a secret is given by reference only: write env:NAME or file:PATH"  # noqa: S105 a message
-
-
-@dataclass(slots=True)
-class _Check:
-    lines: Mapping[str, int]
-    faults: list[Fault] = field(default_factory=list)
-
-    def line(self, where: str) -> int | None:
-        while where:
-            if where in self.lines:
-                return self.lines[where]
-            where = where.rpartition(".")[0]
-        return None
-
-    def fault(self, where: str, text: str) -> None:
-        self.faults.append(Fault(where, text, self.line(where)))
-
-    def note(self, where: str, text: str) -> None:
-        self.faults.append(Fault(where, text, self.line(where), level="note"))
-
-    def text(self, where: str, value: Any, *, empty: bool = False) -> str | None:
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            self.fault(where, f"must be text, {shown(value)}")
-        elif not value.strip() and not empty:
-            self.fault(where, "must not be empty")
-        elif "\0" in value:
-            self.fault(where, "must not hold a zero byte")
-        else:
-            return value
-        return None
-
-    def table(self, where: str, value: Any) -> Mapping[str, Any]:
-        if value is None:
-            return {}
-        if isinstance(value, Mapping):
-            return value
-        self.fault(where, f"must be a table, {shown(value)}")
-        return {}
-
-    def unknown(self, where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
-        for key in table:
-            if key not in known:
-                close = difflib.get_close_matches(key, known, n=1)
-                perhaps = f"; did you mean {close[0]}?" if close else ""
-                self.note(f"{where}.{key}" if where else key, f"unknown key, kept and not used{perhaps}")
 
 
 def check(
@@ -102,12 +43,12 @@ def check(
     ``find`` and ``nearest`` look up algorithms by a typed name; ``knobs``: neutral knobs of all algorithms;
     ``lines``: from :func:`spectui.core.profile.line_numbers`; ``name``: taken where the file gives none.
     """
-    work = _Check(lines or {})
+    work = Faults(lines or {})
     _schema(work, tables.get("schema"))
     work.unknown("", tables, _TOP)
     title = work.text("name", tables.get("name")) or name
     notes = work.text("notes", tables.get("notes"), empty=True)
-    server = _server(work, work.table("server", tables.get("server")))
+    server = server_of(work, work.table("server", tables.get("server")))
     speculative = _speculative(work, work.table("speculative", tables.get("speculative")), find, nearest, knobs or {})
     workload = _workload(work, work.table("workload", tables.get("workload")))
     evidence = _evidence(work, tables.get("evidence"))
@@ -119,7 +60,7 @@ def check(
     return profile, faults
 
 
-def _schema(work: _Check, value: Any) -> None:
+def _schema(work: Faults, value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -128,105 +69,8 @@ def _schema(work: _Check, value: Any) -> None:
         work.fault("schema", f"{value} was written by a newer spectui; this one reads up to {SCHEMA}: update spectui")
 
 
-def _server(work: _Check, table: Mapping[str, Any]) -> ServerPart:
-    work.unknown("server", table, SERVER_KEYS)
-    command = table.get("command")
-    words: str | tuple[str, ...] | None = None
-    if isinstance(command, list):
-        if command and all(isinstance(word, str) for word in command):
-            words = tuple(command)
-        else:
-            work.fault("server.command", "must be text or a list of words")
-    else:
-        words = work.text("server.command", command)
-    port = table.get("port")
-    if port is not None and (not isinstance(port, int) or isinstance(port, bool) or not 1 <= port <= 65535):
-        work.fault("server.port", f"must be an integer from 1 to 65535, {shown(port)}")
-        port = None
-    host = work.text("server.host", table.get("host"))
-    if host is not None and (re.search(r"\s|/", host) or (host.count(":") == 1)):
-        work.fault("server.host", f"must be a host name or an address without scheme and port, {shown(host)}")
-    return ServerPart(
-        command=words,
-        cwd=work.text("server.cwd", table.get("cwd")),
-        env=_env(work, table.get("env")),
-        host=host or ServerPart().host,
-        port=port,
-        gpus=_gpus(work, table.get("gpus")),
-        model_path=work.text("server.model_path", table.get("model_path")),
-        args=_args(work, table.get("args")),
-        api_key=_reference(work, "server.api_key", table.get("api_key")),
-        admin_api_key=_reference(work, "server.admin_api_key", table.get("admin_api_key")),
-    )
-
-
-def _env(work: _Check, value: Any) -> dict[str, str]:
-    env = {}
-    for key, entry in work.table("server.env", value).items():
-        where = f"server.env.{key}"
-        if not _VARIABLE.match(key):
-            work.fault(where, "is no name of an environment variable")
-        elif isinstance(entry, bool) or not isinstance(entry, (str, int, float)):
-            work.fault(where, f"must be text, {shown(entry)}")
-        elif "\0" in str(entry):
-            work.fault(where, "must not hold a zero byte")
-        else:
-            env[key] = str(entry)
-    return env
-
-
-def _gpus(work: _Check, value: Any) -> tuple[int | str, ...] | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        value = [int(part) if part.strip().isdigit() else part.strip() for part in value.split(",") if part.strip()]
-    good = isinstance(value, list) and all(
-        (isinstance(gpu, int) and not isinstance(gpu, bool) and gpu >= 0)
-        or (isinstance(gpu, str) and gpu.startswith(("GPU-", "MIG-")))
-        for gpu in value
-    )
-    if not good:
-        work.fault("server.gpus", f"must be a list of GPU numbers or UUIDs, {shown(value)}")
-        return None
-    if len(set(value)) != len(value):
-        work.fault("server.gpus", "names a GPU twice")
-    return tuple(value)
-
-
-def _args(work: _Check, value: Any) -> Mapping[str, Any] | tuple[str, ...]:
-    if value is None:
-        return {}
-    if isinstance(value, list):
-        for index, word in enumerate(value):
-            if not isinstance(word, (str, int, float)) or isinstance(word, bool):
-                work.fault(f"server.args[{index}]", f"must be text, {shown(word)}")
-        words = tuple(str(word) for word in value)
-        for word in words:
-            if word.startswith("--speculative-"):
-                work.fault("server.args", f"{word.partition('=')[0]} belongs under [speculative]")
-        return words
-    table = {}
-    for key, entry in work.table("server.args", value).items():
-        where = f"server.args.{key}"
-        if not re.match(r"^(--)?[A-Za-z][\w-]*$", key):
-            work.fault(where, "is no name of an argument")
-        elif key.replace("-", "_").lstrip("_").startswith("speculative_"):
-            work.fault(where, "belongs under [speculative]")
-        else:
-            table[key.lstrip("-")] = entry
-    return table
-
-
-def _reference(work: _Check, where: str, value: Any) -> str | None:
-    text = work.text(where, value)
-    if text is not None and not is_reference(text):
-        work.fault(where, _HOW_SECRET)  # the value itself is not repeated
-        return None
-    return text
-
-
 def _speculative(
-    work: _Check,
+    work: Faults,
     table: Mapping[str, Any],
     find: Callable[[str | None], Algorithm | None],
     nearest: Callable[[str], str | None],
@@ -277,7 +121,7 @@ def _flatten(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def _workload(work: _Check, table: Mapping[str, Any]) -> dict[str, Any]:
+def _workload(work: Faults, table: Mapping[str, Any]) -> dict[str, Any]:
     work.unknown("workload", table, tuple(WORKLOAD_KEYS))
     for key, kinds in WORKLOAD_KEYS.items():
         value = table.get(key)
@@ -300,7 +144,7 @@ def _workload(work: _Check, table: Mapping[str, Any]) -> dict[str, Any]:
     return dict(table)
 
 
-def _evidence(work: _Check, value: Any) -> tuple[Mapping[str, Any], ...]:
+def _evidence(work: Faults, value: Any) -> tuple[Mapping[str, Any], ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
@@ -309,7 +153,7 @@ def _evidence(work: _Check, value: Any) -> tuple[Mapping[str, Any], ...]:
     return tuple(value)
 
 
-def _secrets(work: _Check, tables: Mapping[str, Any]) -> None:
+def _secrets(work: Faults, tables: Mapping[str, Any]) -> None:
     """A key that stands in the file is refused wherever it stands; what it is is never repeated."""
     said = {fault.where for fault in work.faults}
 
@@ -329,18 +173,6 @@ def _secrets(work: _Check, tables: Mapping[str, Any]) -> None:
             in_text = bool(re.search(r"--(?:admin-)?api-key[= ]+(?!env:|file:|\$|\{|\")\S", value))
             if named or inline or in_text or looks_secret(value):
                 said.add(where)
-                work.fault(where, _HOW_SECRET)
+                work.fault(where, HOW_SECRET)
 
     look("", "", tables)
-
-
-def shown(value: Any) -> str:
-    """``not "x"``, for the end of a sentence; long values are cut, tables only named."""
-    if isinstance(value, str):
-        return f'not "{value if len(value) <= 60 else value[:57] + "..."}"'
-    if isinstance(value, bool):
-        return "not true" if value else "not false"
-    if isinstance(value, Mapping):
-        return "not a table"
-    text = str(value)
-    return f"not {text if len(text) <= 60 else text[:57] + '...'}"

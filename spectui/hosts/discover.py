@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from spectui.core.gpu import GpuReading
-from spectui.core.redact import HIDDEN, hide_argv, is_secret, looks_secret
+from spectui.core.redact import hide_argv
+from spectui.hosts.command_lines import DEFAULT_HOST, matches, port_of, settings_of
 from spectui.hosts.gpu_facts import gpus_of
 from spectui.hosts.processes import marker
 from spectui.hosts.records import ServerRecord, alive, read_all
 from spectui.hosts.sockets import Sockets
 from spectui.hosts.supervision import Supervision, supervision
 from spectui.hosts.visible import Visible, map_visible
-
-DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 30000
-_INTERPRETER = re.compile(r"^(python|pypy)[\d.]*$")
-_MODULES = {"sglang.launch_server": False, "spectui.engines.sim": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +68,6 @@ class FoundServer:
         return self.record is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
-    """What it takes to make a found server again. A command line alone does not: environment and folder count."""
-
-    argv: tuple[str, ...]
-    """Keys replaced by references where one is known, else left out."""
-    env: dict[str, str] = field(default_factory=dict)
-    """Keys are not copied: ``env:NAME`` stands where one was, to be taken from spectui's own environment, where that
-    has it."""
-    cwd: str | None = None
-    user: str = ""
-    missing: tuple[str, ...] = ()
-    """What could not be read or taken over, in words."""
-
-
 def find(
     readings: Iterable[GpuReading] = (),
     *,
@@ -117,93 +98,6 @@ def find(
         found.append(_describe(by_pid[pid], sim, pids, above, gpus, known, sockets))
     found += _leftovers(all_, in_trees, children, gpus, known)
     return sorted(found, key=lambda s: (s.leftover, s.port, s.pid))
-
-
-def matches(cmdline: Sequence[str]) -> bool | None:
-    """Whether a command line is a server's: False for SGLang, True for a simulated one, None for neither.
-
-    What merely mentions one (an editor, grep, a shell, ``docker run``) is not: a program must be running it.
-    """
-    if not cmdline:
-        return None
-    words = list(cmdline)
-    if len(words) == 1 and " " in words[0] and not words[0].startswith("sglang::"):
-        words = words[0].split()  # a title set by the program
-    first = words[0].rsplit("/", 1)[-1]
-    rest = words
-    if _INTERPRETER.match(first):
-        i = 1
-        while i < len(words) and words[i].startswith("-") and words[i] not in ("-m", "-c"):
-            i += 2 if words[i] in ("-X", "-W") else 1
-        if i >= len(words) or words[i] == "-c":
-            return None
-        if words[i] == "-m":
-            module = words[i + 1] if i + 1 < len(words) else ""
-            if module == "spectui":
-                return True if words[i + 2 : i + 3] == ["sim"] else None
-            return _MODULES.get(module)
-        rest = words[i:]
-        if rest[0].endswith("sglang/launch_server.py"):
-            return False
-        first = rest[0].rsplit("/", 1)[-1]
-    if first == "sglang" and rest[1:2] == ["serve"]:
-        return False
-    if first == "spectui" and rest[1:2] == ["sim"]:
-        return True
-    return None
-
-
-def settings_of(cmdline: Sequence[str]) -> dict[str, str | bool]:
-    """``--flag value``, ``--flag=value``, ``--flag`` of a command line; keys are left out."""
-    out: dict[str, str | bool] = {}
-    words = list(cmdline)
-    if len(words) == 1 and " " in words[0]:
-        words = words[0].split()
-    i = 0
-    while i < len(words):
-        word = words[i]
-        i += 1
-        if not word.startswith("--") or len(word) == 2:
-            continue
-        name, has_value, value = word[2:].partition("=")
-        taken: list[str] = [value] if has_value else []
-        while not has_value and i < len(words) and not re.match(r"--?[A-Za-z]|--$", words[i]):
-            taken.append(words[i])
-            i += 1
-        text = " ".join(taken)
-        if not is_secret(name, text):
-            out[name] = text if taken else True
-    return out
-
-
-def template_of(server: FoundServer) -> Template:
-    """What a relaunch of this server would start from; read now, from the running process."""
-    missing = []
-    env: dict[str, str] = {}
-    if len(server.argv) == 1 and " " in server.argv[0]:
-        missing.append("its command line was rewritten by the program: quotes in it are lost")
-    argv: tuple[str, ...] = server.argv
-    try:
-        process = psutil.Process(server.pid)
-        if abs(process.create_time() - server.start_time) > 1.0:
-            return Template(argv, {}, server.cwd, server.user, ("it has ended since it was found",))
-        for name, value in process.environ().items():
-            if is_secret(name, value) or looks_secret(value):
-                if os.environ.get(name):
-                    env[name] = f"env:{name}"
-                else:
-                    missing.append(f"{name} holds a secret there and is not set here: it is not copied")
-            else:
-                env[name] = value
-    except (psutil.Error, OSError):
-        missing.append("its environment cannot be read (another user's process)")
-    if argv and any(HIDDEN in w for w in argv):
-        missing.append("its API key is not copied: give a reference (env:NAME or file:PATH)")
-    if server.cwd is None:
-        missing.append("its working folder cannot be read")
-    if server.user and server.user != _own_user():
-        missing.append(f"it runs as {server.user}: started from here it runs as {_own_user()}")
-    return Template(argv, env, server.cwd, server.user, tuple(missing))
 
 
 def _scan() -> list[Row]:
@@ -246,11 +140,6 @@ def _tree(pid: int, children: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _port(settings: Mapping[str, str | bool]) -> int:
-    value = str(settings.get("port", DEFAULT_PORT))
-    return int(value) if value.isdigit() else DEFAULT_PORT
-
-
 def _describe(
     row: Row,
     sim: bool,
@@ -261,7 +150,7 @@ def _describe(
     sockets: Sockets,
 ) -> FoundServer:
     settings = settings_of(row.cmdline)
-    port = _port(settings)
+    port = port_of(settings)
     user, start, cwd, environ = "", 0.0, None, None
     try:
         process = psutil.Process(row.pid)
@@ -341,10 +230,3 @@ def _leftovers(
             )
         )
     return found
-
-
-def _own_user() -> str:
-    try:
-        return str(psutil.Process().username())
-    except (psutil.Error, KeyError):
-        return str(os.getuid())

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spectui.core.gpu import GpuReading
-from spectui.hosts.nvml import OK, NvmlReader
+from spectui.hosts.nvml import NvmlReader
+from spectui.hosts.nvml_words import OK
 
 NOT_ANSWERING = "NVML not answering"
 STARTING = "starting"

@@ -49,7 +49,7 @@ def interpreter_of(argv: Sequence[str], env: Mapping[str, str]) -> str | None:
 
 def runs_sglang(argv: Sequence[str]) -> bool:
     """Whether a local command is SGLang's own, perhaps behind a prefix such as ``numactl``, with no shell around it."""
-    from spectui.hosts.discover import matches
+    from spectui.hosts.command_lines import matches
 
     if kind_of(argv) != "plain" or any(" " in word for word in argv):
         return False

@@ -14,43 +14,34 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from spectui import algorithms
-from spectui.core.profile import Profile, ProfileError, ServerPart, SpeculativePart
+from spectui.core.profile import Profile, ProfileError, ServerPart
 from spectui.core.redact import HIDDEN
-from spectui.engines.sglang.flags import SPEC_SETTINGS
-from spectui.hosts import discover, processes, traffic
+from spectui.hosts import discover, processes, templates, traffic
 from spectui.hosts import stop as stopping
-from spectui.hosts.discover import FoundServer, Template
+from spectui.hosts.discover import FoundServer
 from spectui.hosts.ports import derived_ports
 from spectui.hosts.records import ServerRecord
 from spectui.hosts.servers import LaunchError, LaunchPlan, check
 from spectui.hosts.servers import launch as launch_plan
+from spectui.hosts.templates import Template
 from spectui.session import SessionError, arms, serving
+from spectui.session.adopted_words import (
+    OWN,
+    WordChange,
+    changes_of,
+    is_speculative,
+    settings_of,
+    split,
+    value_of,
+    without,
+)
 from spectui.store import profiles
 
 _OF_A_LOGIN = re.compile(
     r"^(_|SHLVL|PWD|OLDPWD|TERM|COLUMNS|LINES|SSH_.*|XDG_.*|DBUS_.*|TMUX.*|STY|WINDOW|DISPLAY|SPECTUI_.*|LS_COLORS)$"
 )
 """Variables of a login rather than of a server."""
-_OWN = ("--host", "--port", "--model-path", "--model", "--api-key", "--admin-api-key")
 _LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "")  # noqa: S104 names of this node
-
-
-@dataclass(frozen=True, slots=True)
-class WordChange:
-    flag: str
-    before: str | None
-    """None: not given before."""
-    after: str | None
-    """None: no longer given."""
-
-    @property
-    def text(self) -> str:
-        if self.before is None:
-            return f"+ {self.flag} {self.after}".rstrip()
-        if self.after is None:
-            return f"- {self.flag} {self.before}".rstrip()
-        return f"~ {self.flag} {self.before} -> {self.after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +108,14 @@ def propose(
     """
     found = find(url)
     _refuse(found)
-    template = discover.template_of(found)
+    template = templates.template_of(found)
     running = traffic.look(found.url, key=arms.resolve_key(key) if key else None)
-    head, words = _split(template.argv)
+    head, words = split(template.argv)
     profile = _profile(found, template, head, words, key, admin_key, name)
     if algorithm is not None:
         profile = serving.with_settings(profile, algorithm, knobs or {})
     else:
-        profile = replace(profile, speculative=_settings_of(words))
+        profile = replace(profile, speculative=settings_of(words))
     ask = serving.port_ask(profile, profile.name, found.port)
     ports = (found.port, *derived_ports(found.port, ask.dp_attention, ask.dp_size))
     prepared = serving.prepare(
@@ -132,7 +123,7 @@ def propose(
     )
     env = dict(template.env)
     launch = replace(prepared.launch, env=env, cwd=template.cwd, inherit=False)
-    changes = _changes(template.argv, launch.argv)
+    changes = changes_of(template.argv, launch.argv)
     return Adoption(found, template, profile, prepared, launch, changes, template.missing, running)
 
 
@@ -206,60 +197,6 @@ def _record_of(found: FoundServer) -> ServerRecord:
     )
 
 
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(the command, its arguments): the arguments begin at the first long flag."""
-    words = argv[0].split() if len(argv) == 1 else list(argv)
-    start = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
-    return words[:start], words[start:]
-
-
-def _without(words: Sequence[str], drop: Callable[[str], bool]) -> list[str]:
-    """The arguments without some flags and their values."""
-    kept: list[str] = []
-    dropping = False
-    for word in words:
-        if re.match(r"--[A-Za-z]", word):
-            dropping = drop(word.partition("=")[0])
-        if not dropping:
-            kept.append(word)
-    return kept
-
-
-def _value(words: Sequence[str], *flags: str) -> str | None:
-    for i, word in enumerate(words):
-        flag, equals, value = word.partition("=")
-        if flag in flags:
-            return value if equals else (words[i + 1] if i + 1 < len(words) else None)
-    return None
-
-
-_SPEC_FLAGS = {spelling.flag: setting for setting in SPEC_SETTINGS for spelling in setting.spellings}
-
-
-def _speculative(flag: str) -> bool:
-    return flag in _SPEC_FLAGS or flag.startswith("--speculative-")
-
-
-def _settings_of(words: Sequence[str]) -> SpeculativePart:
-    """The speculative settings that a command asks for, as a profile has them."""
-    named = _value(words, "--speculative-algorithm", "--speculative-algo")
-    chosen = algorithms.for_name(named)
-    knobs: dict[str, Any] = {}
-    for flag, setting in _SPEC_FLAGS.items():
-        if not any(word.partition("=")[0] == flag for word in words):
-            continue
-        text = _value(words, flag)
-        if setting.kind == "flag":
-            knobs[setting.key] = True
-        elif text is not None:
-            kinds = {"int": int, "float": float}
-            try:
-                knobs[setting.key] = kinds.get(setting.kind, str)(text)
-            except ValueError:
-                knobs[setting.key] = text
-    return SpeculativePart(chosen.name, knobs, chosen.plugin)
-
-
 def _profile(
     found: FoundServer,
     template: Template,
@@ -272,11 +209,11 @@ def _profile(
     if not head:
         raise SessionError(f"{found.url}: its command could not be read, so it cannot be made again")
     for flag, reference, option in (("--api-key", key, "--key"), ("--admin-api-key", admin_key, "--admin-key")):
-        if _value(words, flag) is not None and reference is None:
+        if value_of(words, flag) is not None and reference is None:
             raise SessionError(
                 f"{found.url} was started with {flag}, and keys are not copied: give it again with {option} env:NAME", 2
             )
-    kept = _without(words, lambda flag: flag in _OWN or _speculative(flag))
+    kept = without(words, lambda flag: flag in OWN or is_speculative(flag))
     if any(HIDDEN in word for word in kept):
         raise SessionError(f"{found.url}: its command holds a key that is not copied: launch it from a profile")
     env = {n: v for n, v in template.env.items() if not _OF_A_LOGIN.match(n) and os.environ.get(n) != v}
@@ -284,12 +221,12 @@ def _profile(
         command=tuple(word.replace("{", "{{").replace("}", "}}") for word in head),
         cwd=template.cwd,
         env=env,
-        host=_value(words, "--host") or found.host,
+        host=value_of(words, "--host") or found.host,
         port=found.port,
-        model_path=_value(words, "--model-path", "--model"),
+        model_path=value_of(words, "--model-path", "--model"),
         args=tuple(kept),
-        api_key=key if _value(words, "--api-key") is not None else None,
-        admin_api_key=admin_key if _value(words, "--admin-api-key") is not None else None,
+        api_key=key if value_of(words, "--api-key") is not None else None,
+        admin_api_key=admin_key if value_of(words, "--admin-api-key") is not None else None,
     )
     notes = f"taken over from a running server, pid {found.pid}"
     return Profile(name or f"adopted-{found.port}", notes, server)
@@ -308,28 +245,3 @@ def _save(profile: Profile) -> Profile:
             except ProfileError as error:
                 raise SessionError(f"its profile cannot be saved, nothing was touched: {error}") from error
     raise SessionError("there are 99 profiles of that name already: remove some")
-
-
-def _changes(before: Sequence[str], after: Sequence[str]) -> tuple[WordChange, ...]:
-    """By flag, what a command gives otherwise than another."""
-    old, new = _table(_split(before)[1]), _table(_split(after)[1])
-    found = []
-    for flag in dict.fromkeys([*old, *new]):
-        if old.get(flag) != new.get(flag):
-            shown = [None if v is None else HIDDEN if flag in _OWN[-2:] else v for v in (old.get(flag), new.get(flag))]
-            if shown[0] != shown[1]:
-                found.append(WordChange(flag, shown[0], shown[1]))
-    return tuple(found)
-
-
-def _table(words: Sequence[str]) -> dict[str, str]:
-    table: dict[str, str] = {}
-    flag = ""
-    for word in words:
-        if re.match(r"--[A-Za-z]", word):
-            flag, equals, value = word.partition("=")
-            flag = {"--model": "--model-path", "--speculative-algo": "--speculative-algorithm"}.get(flag, flag)
-            table[flag] = value if equals else ""
-        elif flag:
-            table[flag] = f"{table[flag]} {word}".strip()
-    return table

@@ -19,7 +19,7 @@ from spectui import __version__, algorithms
 from spectui.checks._intervals import FIGURES, figure
 from spectui.core.evidence import is_stateful
 from spectui.core.passes import PassResult
-from spectui.core.plan import SERVER_KEYS
+from spectui.core.plan_rows import SERVER_KEYS
 from spectui.core.profile import Profile
 from spectui.core.redact import looks_secret, redact
 from spectui.core.result import RunResult

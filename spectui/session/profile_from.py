@@ -111,7 +111,7 @@ def from_url(url: str, name: str, *, key: str | None = None, admin_key: str | No
 def _local(url: str, part: ServerPart) -> ServerPart:
     from urllib.parse import urlsplit
 
-    from spectui.hosts import discover
+    from spectui.hosts import discover, templates
 
     where = urlsplit(url)
     if where.hostname not in ("127.0.0.1", "localhost", "::1"):
@@ -119,7 +119,7 @@ def _local(url: str, part: ServerPart) -> ServerPart:
     found = next((s for s in discover.find() if s.port == where.port and not s.leftover), None)
     if found is None:
         return part
-    template = discover.template_of(found)
+    template = templates.template_of(found)
     env = {
         name: value
         for name, value in template.env.items()

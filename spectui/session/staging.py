@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from spectui import algorithms
 from spectui.core.changes import Change, changes, needs_relaunch
-from spectui.core.plan import Plan, PlanRow
+from spectui.core.plan import Plan
+from spectui.core.plan_rows import PlanRow
 from spectui.core.profile import Profile
 from spectui.core.settings import Knob, bracket_for, move
 from spectui.session import SessionError, serving

@@ -143,7 +143,7 @@ def from_server(
 
     Only arguments that matter to a fair comparison are taken over; keys become references.
     """
-    from spectui.core.plan import SERVER_KEYS
+    from spectui.core.plan_rows import SERVER_KEYS
     from spectui.core.profile import ServerPart
 
     skip = {"model_path", "overlap_schedule", "cuda_graph_bs", "schedule_policy", "trust_remote_code"}

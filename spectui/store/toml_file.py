@@ -16,7 +16,8 @@ from typing import Any
 
 from spectui import algorithms
 from spectui.core.profile import DEFAULT_HOST, Fault, ProfileError, migrate, without_unset
-from spectui.core.profile_check import SERVER_KEYS, WORKLOAD_KEYS
+from spectui.core.profile_check import WORKLOAD_KEYS
+from spectui.core.profile_server import SERVER_KEYS
 
 tomllib: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 

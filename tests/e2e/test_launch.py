@@ -18,7 +18,7 @@ import psutil
 import pytest
 from own_ports import own_port
 
-from spectui.hosts import discover, servers
+from spectui.hosts import discover, servers, templates
 from spectui.hosts.gpus import GpuPanel
 from spectui.hosts.leftovers import end_leftovers, leftovers
 from spectui.hosts.ports import is_free
@@ -318,7 +318,7 @@ def test_discovery_finds_a_running_server_and_its_record(tmp_path: Path, started
     assert "abc123" not in json.dumps([one.argv, one.settings])
     assert worker_of(record) in one.pids
     assert one.user == psutil.Process().username()
-    template = discover.template_of(one)
+    template = templates.template_of(one)
     assert template.cwd == str(tmp_path / "lib")
     assert template.env[MARKER] == record.id
     assert any("API key is not copied" in m for m in template.missing)

@@ -11,11 +11,12 @@ import psutil
 import pytest
 
 from spectui.core.redact import HIDDEN
-from spectui.hosts import discover, traffic
-from spectui.hosts.discover import FoundServer, Template
+from spectui.hosts import discover, templates, traffic
+from spectui.hosts.discover import FoundServer
 from spectui.hosts.records import ServerRecord
 from spectui.hosts.sockets import Sockets
 from spectui.hosts.supervision import Supervision
+from spectui.hosts.templates import Template
 from spectui.session import SessionError, adopting
 
 ARGV = (
@@ -47,7 +48,7 @@ def there(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "traffic": traffic.Traffic(2, 1, version="0.5.15"),
     }
     monkeypatch.setattr(discover, "find", lambda: [told["found"]])
-    monkeypatch.setattr(discover, "template_of", lambda _server: told["template"])
+    monkeypatch.setattr(templates, "template_of", lambda _server: told["template"])
     monkeypatch.setattr(traffic, "look", lambda _url, **_more: told["traffic"])
     return told
 

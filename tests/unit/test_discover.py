@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.hosts import discover
+from spectui.hosts import command_lines, discover, templates
 from spectui.hosts.discover import Row
 from spectui.hosts.supervision import Ancestor, judge
 
@@ -38,12 +38,17 @@ NOBODY = 1 << 22  # above every pid of this machine: nothing more can be looked 
     ],
 )
 def test_only_what_runs_a_server_is_one(cmdline: tuple[str, ...], want: bool | None) -> None:
-    assert discover.matches(cmdline) is want
+    assert command_lines.matches(cmdline) is want
 
 
 def test_settings_of_a_command_line() -> None:
     words = ["x", "--port=5", "--enable-metrics", "--api-key", "abc", "--cuda-graph-bs", "1", "2", "--seed", "-1", "--"]
-    assert discover.settings_of(words) == {"port": "5", "enable-metrics": True, "cuda-graph-bs": "1 2", "seed": "-1"}
+    assert command_lines.settings_of(words) == {
+        "port": "5",
+        "enable-metrics": True,
+        "cuda-graph-bs": "1 2",
+        "seed": "-1",
+    }
 
 
 def test_a_tree_is_one_server_and_orphans_are_left_over(tmp_path: Path) -> None:
@@ -57,7 +62,7 @@ def test_a_tree_is_one_server_and_orphans_are_left_over(tmp_path: Path) -> None:
     assert [(f.pid, f.port, f.pids) for f in found] == [(NOBODY + 1, 30001, (NOBODY + 1, NOBODY + 2, NOBODY + 3))]
     assert found[0].listening is None
     assert found[0].record is None
-    assert discover.template_of(found[0]).missing
+    assert templates.template_of(found[0]).missing
 
 
 def test_five_hundred_processes_are_read_by_their_command_line_only(tmp_path: Path) -> None:

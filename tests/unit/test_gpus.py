@@ -10,10 +10,11 @@ import pytest
 from nvml_stand_in import Clock, Gate, Nvml, healthy, nvml_error
 
 from spectui.core.gpu import GpuReading
-from spectui.hosts import gpus, nvml
+from spectui.hosts import gpus, nvml_words
 from spectui.hosts.gpu_facts import LocalProcess, busy_hint, gpus_of, may_end, owners, utilization_mean
 from spectui.hosts.gpus import GpuSampler
-from spectui.hosts.nvml import NvmlReader, throttle_words
+from spectui.hosts.nvml import NvmlReader
+from spectui.hosts.nvml_words import throttle_words
 
 DATA = Path(__file__).parent.parent / "data" / "hosts"
 GIB = 1024**3
@@ -36,7 +37,7 @@ def reader_of(fake: object, clock: Callable[[], float] | None = None) -> NvmlRea
 def test_every_value_has_its_unit() -> None:
     state, got = read(reader_of(Nvml([healthy()])))
     r = got[0]
-    assert state == nvml.OK
+    assert state == nvml_words.OK
     assert (r.utilization, r.power_w, r.power_limit_w, r.energy_j) == (87.0, 430.0, 700.0, 12.0)
     assert (r.memory_used, r.memory_total, r.sm_clock_mhz, r.temperature_c) == (70 * GIB, 140 * GIB, 1980, 61)
     assert (r.throttle, r.pids, r.processes, r.missing) == (("power-capped",), (41,), ((41, 60 * GIB),), {})
@@ -313,5 +314,5 @@ def test_no_hint_without_the_facts_for_one() -> None:
 
 def test_errors_are_named_by_class_or_number() -> None:
     plain = type("NVMLError", (Exception,), {"value": 15})()
-    assert nvml.error_name(plain) == "GpuIsLost"
-    assert nvml.error_name(nvml_error("NotSupported")) == "NotSupported"
+    assert nvml_words.error_name(plain) == "GpuIsLost"
+    assert nvml_words.error_name(nvml_error("NotSupported")) == "NotSupported"

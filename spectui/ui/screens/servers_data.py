@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from spectui.hosts import discover, servers
+from spectui.hosts.command_lines import settings_of
 from spectui.hosts.discover import FoundServer
 from spectui.hosts.records import ServerRecord
 from spectui.ui.screens.servers_view import ServerRow
@@ -37,7 +38,7 @@ def read_servers(quiet: Collection[str] = ()) -> tuple[ServerRow, ...]:
 
 def row_of_record(record: ServerRecord, found: FoundServer | None) -> ServerRow:
     state = servers.watch(record)
-    settings = discover.settings_of(record.argv)
+    settings = settings_of(record.argv)
     algorithm, model = _by_arguments(settings)
     return ServerRow(record.name, record.url, found, record, state, algorithm, model, simulated=record.simulated)
 
