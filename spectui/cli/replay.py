@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import signal
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from spectui.cli import options, shown, tables
-from spectui.cli.failure import EXIT_USAGE, Failure
+from spectui.cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, Failure
 
 if TYPE_CHECKING:
-    from spectui.predict.replay import SettingReplay, Source
+    from spectui.predict.replay import Progress, SettingReplay, Source
 
 EXAMPLES = """examples:
   spectui replay ids.json --draft-tokens 4,8,16
@@ -67,19 +72,75 @@ def run(args: argparse.Namespace) -> int:
     mode = args.mode
     if mode == "warm" and source.recorded:
         source, mode = _fed(source, args.source), None
-    done = replay.replay(source, grid, mode=mode, processes=args.processes)
+    with _Watch(len(grid)) as watch:
+        done = replay.replay(
+            source, grid, mode=mode, processes=args.processes, watch=watch.show, cancelled=watch.cancelled
+        )
+    left = sum(setting.not_replayed for setting in done)
     if source.recorded:
         done = [one for setting in done for one in setting.apart(source)]
     if args.json:
         print(json.dumps({"source": args.source, "settings": [setting.as_json() for setting in done]}))
-        return 0
+        return _ended(left)
     several = len(source.workloads) > 1
     head = ("draft tokens", "depth", "breadth", *(("of",) if several else ()), "verify steps", "accept length", "exact")
     rows = [row for setting in done for row in _lines(setting, source, several=several)]
     print(shown.table(head, rows, right=frozenset({0, 1, 2, len(head) - 3, len(head) - 2})))
     for why in sorted({why for setting in done for why in setting.reasons}):
         print(tables.wrapped(why, lead="an estimate: "))
-    return 0
+    return _ended(left)
+
+
+def _ended(left: int) -> int:
+    if not left:
+        return 0
+    sys.stderr.write("spectui: interrupted; the table holds the requests that were replayed until then\n")
+    return EXIT_INTERRUPTED
+
+
+class _Watch:
+    """How far it is, on a terminal's stderr; and Ctrl-C, which ends it and keeps what is there."""
+
+    EVERY_S = 0.25
+
+    def __init__(self, settings: int) -> None:
+        self._settings = settings
+        self._stopped = False
+        self._begun = time.monotonic()
+        self._next = self._begun + 0.5
+        self._shown = False
+        self._before: Any = None
+
+    def __enter__(self) -> _Watch:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._stopped = True
+
+    def cancelled(self) -> bool:
+        return self._stopped
+
+    def show(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now < self._next or not sys.stderr.isatty():
+            return
+        self._next = now + self.EVERY_S
+        self._shown = True
+        words = f"{progress.settings_done} of {progress.settings} settings, {100 * progress.share:.0f} %"
+        if progress.share > 0.02:
+            left = (now - self._begun) * (1 - progress.share) / progress.share
+            words += f", {left:.0f} s left" if left < 90 else f", {left / 60:.0f} minutes left"
+        sys.stderr.write(f"\rreplaying: {words} (Ctrl-C keeps what is there)\x1b[K")
+        sys.stderr.flush()
 
 
 def _lines(setting: SettingReplay, source: Source, *, several: bool) -> Iterator[tuple[object, ...]]:
@@ -90,7 +151,11 @@ def _lines(setting: SettingReplay, source: Source, *, several: bool) -> Iterator
     for one in parts if source.recorded or len(parts) == 1 else (*parts, setting):
         of = next(iter(one.workloads)) if len(one.workloads) == 1 else "all"
         length = "n/a" if one.accept_length is None else f"{one.accept_length:.3f}"
-        yield (*start, *((of,) if several else ()), f"{one.verify_steps:,}", length, "yes" if one.exact else "no")
+        exact = "yes" if one.exact else "nearly" if one.nearly_exact else "no"
+        if one.not_replayed:
+            done = sum(len(requests) for requests in one.workloads.values())
+            exact = f"first {done} of {done + one.not_replayed} requests" if done else "not replayed"
+        yield (*start, *((of,) if several else ()), f"{one.verify_steps:,}", length, exact)
 
 
 def _fed(source: Source, name: str) -> Source:

@@ -32,7 +32,6 @@ def can_replay(settings: NgramSettings, tokens: int) -> bool:
     return (
         settings.effective_match_type == "BFS"
         and not settings.windows
-        and not settings.external_sam_budget
         and settings.max_trie_depth <= MAX_DEPTH
         and settings.num_draft_tokens <= MAX_DEPTH
         and tokens * settings.max_trie_depth < settings.capacity
@@ -103,7 +102,7 @@ class SharedReplay:
         width, gap, ramp, breadths = way.width, way.gap, way.ramp, way.breadths
         draw = self._drawer.draw
         histogram = [0] * width
-        start, place, end = span.start, span.first, span.end
+        start, place, end, tail = span.start, span.first, span.end, span.tail
         if place > end:
             return histogram
         inserted = max(start, place - depth)  # gaps are known up to here
@@ -139,17 +138,18 @@ class SharedReplay:
                 limit = length + accepted + 1
                 if limit > depth:
                     limit = depth
-            histogram[accepted] += 1
+            histogram[min(accepted, end - place)] += 1
             if lagging:
                 gap[inserted + 1 : place + 1] = ramp[inserted - place :]
                 inserted = place
                 place += accepted + 1
             else:
-                place = min(place + accepted + 1, end)
+                place = min(place + accepted + 1, tail)
                 gap[inserted + 1 : place + 1] = ramp[inserted - place :]
                 inserted = place
-        if lagging and inserted < end:
-            gap[inserted + 1 : end + 1] = ramp[inserted - end :]
+        last = min(place, tail)
+        if lagging and inserted < last:
+            gap[inserted + 1 : last + 1] = ramp[inserted - last :]
         return histogram
 
     def _matched(self, place: int, length: int, gap: bytearray) -> int:

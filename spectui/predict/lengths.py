@@ -12,6 +12,7 @@ from spectui.predict import tracking
 from spectui.predict.breakeven import Length, Prediction, StepTimeModel, predict
 from spectui.predict.chain import chain_lengths
 from spectui.predict.replay import Source, replay
+from spectui.predict.replay_grid import Cancelled
 from spectui.predict.settings_grid import Setting
 from spectui.predict.step_times import draft_steps_of
 from spectui.predict.sweep import Cell
@@ -68,18 +69,21 @@ def ngram_lengths(
     spreads: Mapping[str, Spread],
     mode: str | None = None,
     processes: int | None = None,
+    cancelled: Cancelled | None = None,
 ) -> dict[Cell, Length]:
-    """By replaying the source. Exact only for text that the very setting wrote, one request at a time."""
+    """By replaying the source. Exact only for text that the very setting wrote, one request at a time. A replay that
+    was ended early tells nothing."""
     stores = {s.name: store for s in settings if (store := ngram_settings(s, version)) is not None}
     if not stores:
         return {}
     found: dict[Cell, Length] = {}
-    for name, result in zip(stores, replay(source, list(stores.values()), mode=mode, processes=processes), strict=True):
-        if result.accept_length is None:
+    done = replay(source, list(stores.values()), mode=mode, processes=processes, cancelled=cancelled)
+    for name, result in zip(stores, done, strict=True):
+        if result.accept_length is None or result.not_replayed:
             continue
         for level in concurrency:
             several = level > 1
-            kind = tracking.SEVERAL if several else tracking.EXACT if result.exact else tracking.OTHER_TEXT
+            kind = tracking.SEVERAL if several else tracking.EXACT if result.nearly_exact else tracking.OTHER_TEXT
             why = f"{level} requests at a time" if several else (result.why_not or "")
             error = spreads[kind].log_error if kind in spreads else tracking.ASSUMED[kind]
             found[name, level] = Length(result.accept_length, error, kind, f"estimate: {why}" if why else "")

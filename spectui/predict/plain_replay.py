@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from spectui.core.ngram import NgramRequest, NgramSettings, NgramStore
 from spectui.predict.replay_source import Pair
 
+TAIL = 2**31
+"""Stands for what the model would have said after a stop token; no token id is as large."""
+
 
 def plain_histograms(pairs: Sequence[Pair], settings: NgramSettings) -> list[list[int]]:
     """For each request h[k]: verify steps that accepted exactly k drafts. The store is empty before the first."""
@@ -24,13 +27,14 @@ def _through_store(store: NgramStore, pair: Pair) -> list[int]:
     output = pair.output_ids
     width = store.settings.num_draft_tokens
     histogram = [0] * width
+    text = [*output, *range(TAIL, TAIL + width)] if pair.stopped else output
     if output:
         request = NgramRequest(store, pair.prompt_ids, output[0])
         place = 1
         while place < len(output):
-            accepted = request.draft().accepted(output[place : place + width])
-            histogram[accepted] += 1
-            request.commit(output[place : place + accepted + 1])
+            accepted = request.draft().accepted(text[place : place + width])
+            histogram[min(accepted, len(output) - place)] += 1
+            request.commit(text[place : place + accepted + 1])
             place += accepted + 1
         request.finish()
     return histogram

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spectui.core.ngram import NgramSettings
-from spectui.predict.replay_grid import run_grid
-from spectui.predict.replay_source import Pair, ReplaySourceError, Source, load
+from spectui.predict.replay_grid import Cancelled, Progress, Watch, run_grid
+from spectui.predict.replay_source import BEYOND, Pair, ReplaySourceError, Source, load
 
 __all__ = [
     "MODES",
     "Pair",
+    "Progress",
     "ReplaySourceError",
     "RequestReplay",
     "SettingReplay",
@@ -62,6 +63,13 @@ class SettingReplay:
     workloads: Mapping[str, Sequence[RequestReplay]]
     reasons: tuple[str, ...] = ()
     """Why this is an estimate; empty when it is exact."""
+    not_replayed: int = 0
+    """Requests that were left when the replay was ended early."""
+
+    @property
+    def nearly_exact(self) -> bool:
+        """Exact, but for what earlier answers accepted beyond their end."""
+        return set(self.reasons) <= {BEYOND}
 
     @property
     def exact(self) -> bool:
@@ -93,7 +101,12 @@ class SettingReplay:
     def apart(self, source: Source) -> list[SettingReplay]:
         """One for each workload, with the reasons of that one alone."""
         return [
-            replace(self, workloads={name: found}, reasons=_reasons(source, self.settings, (name,)))
+            replace(
+                self,
+                workloads={name: found},
+                reasons=_reasons(source, self.settings, (name,)),
+                not_replayed=len(source.workloads[name]) - len(found),
+            )
             for name, found in self.workloads.items()
         ]
 
@@ -107,6 +120,7 @@ class SettingReplay:
             "accept_length": self.accept_length,
             "verify_steps": self.verify_steps,
             "histogram": list(self.histogram),
+            "not_replayed": self.not_replayed,
             "workloads": {
                 name: [request.as_json() for request in requests] for name, requests in self.workloads.items()
             },
@@ -119,12 +133,16 @@ def replay(
     *,
     mode: str | None = None,
     processes: int | None = None,
+    watch: Watch | None = None,
+    cancelled: Cancelled | None = None,
 ) -> list[SettingReplay]:
     """Every setting of ``grid`` over every workload, in the order of the grid.
 
     ``mode``: *cold* starts each workload with an empty store; *warm* lets the workload run once before it counts;
     *primed* feeds the source's primers first. None: primed where the source has primers, else cold.
-    ``processes``: None uses the cores that this process may run on, 1 stays in this process.
+    ``processes``: None uses the cores that this process may run on, 1 stays in this process. ``watch`` is told how far
+    it is, some ten times a second, and ``cancelled`` is asked as often: once it says so, what was replayed until then
+    is returned, with ``not_replayed`` beside it.
 
     Raises ValueError for another mode, and for *primed* where nothing was recorded to prime with.
     """
@@ -136,20 +154,28 @@ def replay(
     for name, pairs in source.workloads.items():
         before = _fed_before(source, name, mode)
         jobs[name] = ([*before, *pairs], len(before))
-    found = run_grid({name: pairs for name, (pairs, _) in jobs.items()}, grid, processes)
+    texts = {name: pairs for name, (pairs, _) in jobs.items()}
+    found = run_grid(texts, grid, processes, watch=watch, cancelled=cancelled)
     results = [
         {
             name: [
                 RequestReplay(sum(counts), len(pair.output_ids), tuple(counts))
-                for pair, counts in zip(pairs[fed:], histograms[name][fed:], strict=True)
+                for pair, counts in zip(pairs[fed:], histograms[name][fed:], strict=False)
             ]
             for name, (pairs, fed) in jobs.items()
         }
         for histograms in found
     ]
     said_mode = mode or ("primed" if any(source.primers.values()) else "cold")
+    every = sum(len(pairs) for pairs in source.workloads.values())
     return [
-        SettingReplay(settings, said_mode, requests, _reasons(source, settings, tuple(source.workloads)))
+        SettingReplay(
+            settings,
+            said_mode,
+            requests,
+            _reasons(source, settings, tuple(source.workloads)),
+            every - sum(len(rows) for rows in requests.values()),
+        )
         for settings, requests in zip(grid, results, strict=True)
     ]
 
@@ -174,12 +200,16 @@ def _reasons(source: Source, settings: NgramSettings, names: Sequence[str]) -> t
     if settings.effective_match_type == "PROB":
         reasons.append("no recording has verified match type PROB")
     if settings.external_sam_budget:
-        reasons.append("external corpora are not replayed")
+        reasons.append(
+            "external corpora are not replayed: what drafts SGLang takes from one is not known here; this is what the "
+            "store alone gives, with all the draft tokens to itself"
+        )
     for name in names:
         written = source.written_by.get(name)
         if written is not None and (other := _other_text(written, settings)):
             reasons.append(other)
-    return tuple(dict.fromkeys(reasons))
+    larger = [why for why in reasons if why != BEYOND]
+    return tuple(dict.fromkeys(larger or reasons))
 
 
 def _other_text(written: Mapping[str, Any], settings: NgramSettings) -> str | None:

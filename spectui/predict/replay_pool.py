@@ -6,6 +6,7 @@ import gc
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -22,6 +23,8 @@ SAY_S = 0.1
 class ReplayDied(RuntimeError):
     """A process of the replay ended by itself; one line that says what would help."""
 
+    exit_code = 1
+
 
 def run(
     workloads: Mapping[str, Sequence[Pair]],
@@ -36,7 +39,7 @@ def run(
     Returns when all is done, or at once when ``cancelled`` says so. Raises :class:`ReplayDied`.
     """
     # A prompt's body never enters the store: only its end is sent.
-    ends = {name: [Pair(p.prompt_ids[-256:], p.output_ids) for p in pairs] for name, pairs in workloads.items()}
+    ends = {name: [replace(p, prompt_ids=p.prompt_ids[-256:]) for p in pairs] for name, pairs in workloads.items()}
     waiting = list(enumerate(tasks))[::-1]
     started = [_start(ends, depth) for _ in range(processes)]
     try:
@@ -50,18 +53,18 @@ def run(
                 assert isinstance(ready, Connection)
                 try:
                     said = ready.recv()
-                except EOFError:
+                    if said is None:
+                        ready.send(waiting.pop() if waiting else None)
+                except (EOFError, OSError):
                     process = busy[ready]
                     process.join()
                     raise ReplayDied(
                         f"a process of the replay ended (exit code {process.exitcode}), likely for want of memory; "
                         "--processes 1 takes less, and so does a smaller grid"
                     ) from None
-                if said is None:
-                    ready.send(waiting.pop() if waiting else None)
-                elif said == "over":
+                if said == "over":
                     del busy[ready]
-                else:
+                elif said is not None:
                     number, rows = said
                     for setting, histogram in rows:
                         add(tasks[number], setting, histogram)
@@ -105,5 +108,5 @@ def _serve(connection: Connection, workloads: Mapping[str, Sequence[Pair]], dept
                 connection.send((number, rows))
             connection.send(None)
         connection.send("over")
-    except (BrokenPipeError, EOFError):  # it was ended meanwhile
+    except (OSError, EOFError):  # it was ended meanwhile
         return

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+BEYOND = (
+    "what the answers fed before accepted beyond their end is in the server's store and in no answer; exact up to that "
+    "(of 170 such requests of a real server, 2 took one verify step more)"
+)
+CORPUS = (
+    "the pass was primed with an external corpus, which is not replayed: what drafts SGLang takes from a corpus is not "
+    "known here, so this is what the store alone gives"
+)
 
 
 class ReplaySourceError(ValueError):
@@ -19,6 +28,9 @@ class Pair:
 
     prompt_ids: Sequence[int]
     output_ids: Sequence[int]
+    stopped: bool = False
+    """It ended with a stop token. Where that token was a draft, the server's store also took in what the model would
+    have said next, which no answer holds; taken to be the same each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +111,23 @@ def _load_json(place: Path, content: str) -> Source:
             raise ReplaySourceError(f"{place}: {_short(name)} is a {_kind(rows)}, not a list; {_FORM}")
         if not rows:
             raise ReplaySourceError(f"{place}: {_short(name)} has no requests; leave it out or record some")
-        workloads[name] = [_pair(f"{place}: {_short(name)}[{index}]", row) for index, row in enumerate(rows)]
+        pairs = [_pair(f"{place}: {_short(name)}[{index}]", row) for index, row in enumerate(rows)]
+        workloads[name] = _stopped(pairs)
     return Source(workloads)
 
 
-def _pair(where: str, row: object) -> Pair:
+def _pair(where: str, row: object, *, stopped: bool = False) -> Pair:
     if not isinstance(row, dict):
         raise ReplaySourceError(f"{where} is a {_kind(row)}, not an object with prompt_ids and output_ids")
-    return Pair(_ids(where, row, "prompt_ids"), _ids(where, row, "output_ids"))
+    return Pair(_ids(where, row, "prompt_ids"), _ids(where, row, "output_ids"), stopped)
+
+
+def _stopped(pairs: Sequence[Pair]) -> list[Pair]:
+    """Ids alone do not say why an answer ended. A token that ends answers, is never inside of one, and is in a prompt
+    (the chat template ends turns with it) is the stop token."""
+    inside = {token for pair in pairs for token in pair.output_ids[:-1]}
+    asked = {token for pair in pairs for token in pair.prompt_ids}
+    return [replace(p, stopped=p.output_ids[-1] not in inside and p.output_ids[-1] in asked) for p in pairs]
 
 
 def _ids(where: str, row: Mapping[str, Any], name: str) -> list[int]:
@@ -165,6 +186,7 @@ def _load_run(folder: Path) -> Source:
     emptied: dict[tuple[str, int, str], set[str]] = {}
     begun: dict[tuple[str, int, str], set[str]] = {}
     failed: set[tuple[Any, ...]] = set()
+    stopped: set[tuple[Any, ...]] = set()
     for row in _rows(journal):
         kind = row.get("kind")
         if kind == "head":
@@ -176,7 +198,9 @@ def _load_run(folder: Path) -> Source:
         elif kind == "phase":
             begun.setdefault(_pass_of(row), set()).add(str(row.get("phase")))
         elif kind == "request" and row.get("status", "ok") != "ok":
-            failed.add((*_pass_of(row), row.get("phase"), row.get("index")))
+            failed.add(_request_of(row))
+        elif kind == "request" and row.get("finish") == "stop":
+            stopped.add(_request_of(row))
     rows: dict[tuple[str, int, str], dict[str, list[dict[str, Any]]]] = {}
     for row in _rows(answers):
         phases = rows.setdefault(_pass_of(row), {})
@@ -184,11 +208,15 @@ def _load_run(folder: Path) -> Source:
     for key, before in emptied.items():
         for phase in before & {"prime", "warmup", "feed"}:  # the store forgot them before measuring
             rows.get(key, {}).pop(phase, None)
-    return _source_of_run(answers, head, heads, rows, flushed, failed)
+    return _source_of_run(answers, head, heads, rows, flushed, failed, stopped)
 
 
 def _pass_of(row: Mapping[str, Any]) -> tuple[str, int, str]:
     return str(row.get("arm", "A")), int(row.get("concurrency") or 1), str(row.get("pass_name", ""))
+
+
+def _request_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (*_pass_of(row), str(row.get("phase", "measure")), row.get("index"))
 
 
 def _source_of_run(
@@ -198,6 +226,7 @@ def _source_of_run(
     rows: Mapping[tuple[str, int, str], Mapping[str, Sequence[Mapping[str, Any]]]],
     flushed: set[tuple[str, int, str]],
     failed: set[tuple[Any, ...]],
+    stopped: set[tuple[Any, ...]],
 ) -> Source:
     workloads: dict[str, Sequence[Pair]] = {}
     primers: dict[str, Sequence[Pair]] = {}
@@ -217,11 +246,16 @@ def _source_of_run(
             if part
         )
         workloads[name] = [
-            _pair(f"{answers}: {name}[{row.get('index', place)}]", row) for place, row in enumerate(measured)
+            _pair(f"{answers}: {name}[{row.get('index', place)}]", row, stopped=_request_of(row) in stopped)
+            for place, row in enumerate(measured)
         ]
         before = [row for phase in ("prime", "warmup", "feed") for row in phases.get(phase, ())]
         primers[name] = [
-            _pair(f"{answers}: {name}, {row.get('phase')}[{row.get('index', place)}]", row)
+            _pair(
+                f"{answers}: {name}, {row.get('phase')}[{row.get('index', place)}]",
+                row,
+                stopped=_request_of(row) in stopped,
+            )
             for place, row in enumerate(before)
             if row.get("output_ids") and row.get("prompt_ids")
         ]
@@ -234,6 +268,10 @@ def _source_of_run(
             why.append("no flush before the pass: what the store held then is not known")
         if len(primers[name]) < len(before) or any(entry[:3] == key for entry in failed):
             why.append("some requests left no ids")
+        if primers[name]:
+            why.append(BEYOND)
+        if pass_name == "primed":  # noqa: S105 - a pass of a run
+            why.append(CORPUS)
         reasons[name] = why
         arm_head = heads.get(arm, {})
         if arm_head:

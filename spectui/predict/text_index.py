@@ -25,6 +25,8 @@ class Span:
     """After the token of the prefill: the place of the first verify step."""
     end: int
     """After the last output token."""
+    tail: int
+    """After what may follow an answer that a stop token ended; else the same."""
 
 
 class TextIndex:
@@ -34,13 +36,18 @@ class TextIndex:
     def __init__(self, requests: Sequence[Pair], depth: int) -> None:
         self.depth = depth
         self.tokens: list[int] = [END]
+        top = max((max((*r.prompt_ids[-depth:], *r.output_ids), default=0) for r in requests), default=0)
+        beyond = range(top + 1, top + 1 + depth)
         self.spans: list[Span] = []
         for request in requests:
             start = len(self.tokens)
             self.tokens.extend(request.prompt_ids[-depth:])
             first = len(self.tokens) + 1
             self.tokens.extend(request.output_ids)
-            self.spans.append(Span(start, first, len(self.tokens)))
+            end = len(self.tokens)
+            if request.stopped:
+                self.tokens.extend(beyond)
+            self.spans.append(Span(start, first, end, len(self.tokens)))
             self.tokens.append(END)
         self.base = max(self.tokens) + 2
         """Larger than any token: parent · base + token is a key of its own."""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ def repeating(draw: st.DrawFn, low: int, high: int) -> list[int]:
     return said[:size]
 
 
-requests = st.lists(st.builds(Pair, repeating(1, 25), repeating(0, 60)), min_size=1, max_size=4)
+requests = st.lists(st.builds(Pair, repeating(1, 25), repeating(0, 60), st.booleans()), min_size=1, max_size=4)
 
 
 @settings(max_examples=80, deadline=None)
@@ -96,6 +98,91 @@ def test_two_processes_give_what_one_gives_in_the_order_of_the_grid() -> None:
     grid.append(grid[0])
     pairs = {"short": WORKLOADS["short"][:2]}
     assert run_grid(pairs, grid, 2) == run_grid(pairs, grid, 1)
+
+
+def test_a_stop_token_that_was_a_draft_leaves_what_comes_after_it_in_the_store() -> None:
+    answer = [5, 6, 7, 2]
+    pairs = [Pair([1, 2, 9], answer, stopped) for stopped in (True, True, True) for _ in range(2)]
+    plain = [Pair(p.prompt_ids, p.output_ids) for p in pairs]
+    narrow = NgramSettings(3, 4)
+    with_it, without = (plain_histograms(rows, narrow) for rows in (pairs, plain))
+    assert [sum(h) for h in with_it] == [sum(h) for h in without]
+    # What is accepted beyond the answer is never counted.
+    assert all(sum((k + 1) * n for k, n in enumerate(h)) <= len(answer) for h in with_it)
+    # After the stop token the store knows one token more, which takes a slot of the tree.
+    other = [Pair([1, 2, 9], [5, 6, 7, 8, 5, 6, 7, 2], stopped) for stopped in (True, False)]
+    fed = NgramSettings(4, 6)
+    said = [plain_histograms([*pairs, Pair([3], [7, 8, 7, 2, 4, 7, 8], False), one], fed)[-1] for one in other]
+    assert sum(said[0]) == sum(said[1])
+
+
+def test_stop_tokens_of_a_file_are_found_by_the_prompts_that_hold_them(tmp_path: Path) -> None:
+    rows = [([1, 2, 9], [5, 6, 2]), ([1, 2, 8], [6, 5, 7]), ([1, 2, 8], [6, 9, 6])]
+    path = tmp_path / "ids.json"
+    path.write_text(json.dumps({"w": [{"prompt_ids": p, "output_ids": o} for p, o in rows]}))
+    assert [pair.stopped for pair in load(path).workloads["w"]] == [True, False, False]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ended_early_it_keeps_the_first_requests(processes: int) -> None:
+    pairs = WORKLOADS["short"]
+    grid = [NgramSettings(n, d) for d in (18, 6) for n in (4, 8)]
+    whole = replay({"short": pairs}, grid, processes=1)
+    seen: list[float] = []
+    asked = 0
+
+    def cancelled() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 6
+
+    part = replay(
+        {"short": pairs}, grid, processes=processes, watch=lambda p: seen.append(p.share), cancelled=cancelled
+    )
+    assert sum(one.not_replayed for one in part) > 0
+    assert seen == sorted(seen)
+    for one, all_of_it in zip(part, whole, strict=True):
+        done = one.workloads["short"]
+        assert len(done) + one.not_replayed == len(pairs)
+        assert list(done) == list(all_of_it.workloads["short"])[: len(done)]
+
+
+def test_progress_ends_with_all_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spectui.predict.replay_grid.EVERY_S", -1.0)
+    seen: list[Any] = []
+    replay(
+        {"short": WORKLOADS["short"][:2]}, [NgramSettings(4), NgramSettings(8, match_type="PROB")], watch=seen.append
+    )
+    assert (seen[-1].settings_done, seen[-1].settings) == (2, 2)
+    assert seen[-1].share == pytest.approx(1.0)
+    assert seen[0].settings_done == 0
+
+
+def test_a_process_that_is_killed_is_one_clear_line() -> None:
+    from spectui.predict import replay_pool
+
+    def kill(*_: object) -> bool:
+        for child in multiprocessing.active_children():
+            child.kill()
+        return False
+
+    with pytest.raises(replay_pool.ReplayDied, match="exit code -9"):
+        run_grid({"short": WORKLOADS["short"]}, [NgramSettings(4), NgramSettings(8, 6)], 2, cancelled=kill)
+    assert not multiprocessing.active_children()
+
+
+def test_interrupted_the_command_shows_what_was_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ids.json"
+    rows = [{"prompt_ids": p.prompt_ids, "output_ids": p.output_ids} for p in WORKLOADS["short"]]
+    path.write_text(json.dumps({"short": rows}))
+    monkeypatch.setattr("spectui.cli.replay._Watch.cancelled", lambda watch: True)
+    assert run_command_line(["replay", str(path), "--draft-tokens", "4,8", "--processes", "1"]) == 130
+    told = capsys.readouterr()
+    assert f"first 1 of {len(rows)} requests" in told.out
+    assert "interrupted" in told.err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_store_that_would_evict_is_replayed_plainly() -> None:
@@ -227,7 +314,10 @@ def test_a_run_gives_its_passes_with_what_was_fed_before(tmp_path: Path) -> None
     assert list(source.workloads) == ["json cold", "json warm"]
     assert [len(source.primers[name]) for name in source.workloads] == [0, 1]
     same, other = replay(source, [NgramSettings(8), NgramSettings(4)])
-    assert same.exact
+    assert same.nearly_exact
+    assert not same.exact
+    assert "beyond their end" in str(same.why_not)
+    assert other.nearly_exact is False
     assert other.why_not == "the text was written with num_draft_tokens 8; under this setting it may differ"
 
 
@@ -256,7 +346,9 @@ def test_the_command_never_takes_passes_together(tmp_path: Path, capsys: pytest.
     answers = [_answer("cold", "measure", 0), _answer("warm", "feed", 0), _answer("warm", "measure", 0)]
     run = str(_run(tmp_path, [_head(), _flush("cold"), _flush("warm")], answers))
     told = _said(capsys, run, "--draft-tokens", "8").splitlines()
-    assert [line.split()[3:5] for line in told[1:]] == [["json", "cold"], ["json", "warm"]]
+    assert [line.split()[3:5] for line in told[1:3]] == [["json", "cold"], ["json", "warm"]]
+    assert [line.split()[-1] for line in told[1:3]] == ["yes", "nearly"]
+    assert told[3].startswith("an estimate: ")
     done = json.loads(_said(capsys, run, "--draft-tokens", "8", "--json"))["settings"]
     assert [list(one["workloads"]) for one in done] == [["json cold"], ["json warm"]]
     assert [one["verify_steps"] for one in done] == [2, 1]
