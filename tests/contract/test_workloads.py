@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from spectui import workloads
+from spectui.workloads._table import markdown
 
 NAMES = workloads.names()
 OPEN_ENDED = [name for name in NAMES if name not in {"short", "repeat"}]
@@ -90,3 +93,10 @@ def test_no_workload_feeds_what_another_measures() -> None:
     loaded = [workloads.load(name) for name in NAMES]
     fed = {p.id for w in loaded for p in w.feeding()}
     assert not fed & {p.id for w in loaded for p in w.measuring()}
+
+
+def test_the_table_of_the_docs_is_what_the_files_say() -> None:
+    page = Path(__file__).parents[2] / "docs" / "workloads.md"
+    assert page.read_text(encoding="utf-8") == markdown() + "\n", (
+        "python -m spectui.workloads._table > docs/workloads.md"
+    )

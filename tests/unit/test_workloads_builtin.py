@@ -79,6 +79,19 @@ def test_json_asks_for_one_shape() -> None:
     assert all('"id"' in text and '"name", "role", "city"' in text for text in asked)
 
 
+def test_json_asks_for_other_people_each_time() -> None:
+    """Given names: a small model would invent the same ones each time, and the store would know whole answers."""
+    sets = workloads.load("json").build(0)
+    people = []
+    for prompt in (*sets.feeding, *sets.measuring):
+        names = (prompt.messages or ())[0]["content"].rpartition("in this order: ")[2].rstrip(".").split(", ")
+        asked = (prompt.messages or ())[0]["content"].split()
+        assert len(names) == len(set(names)) == int(asked[1])
+        people.append(names)
+    told = [name for names in people for name in names]
+    assert len(set(told)) == len(told)
+
+
 def test_the_order_does_not_depend_on_the_process() -> None:
     code = "from spectui import workloads; print(workloads.load('mixed').hash(4))"
     told = [
