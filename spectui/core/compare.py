@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectui.core.blocks import blocks_of, in_turn
+from spectui.core.evidence import is_stateful
 from spectui.core.fairness import FAILURE_LIMIT, Side, reasons
 from spectui.core.passes import PassResult
 from spectui.core.repeats import Crossing, crossing
@@ -117,6 +118,29 @@ def compare(
         turns,
         (one.in_flight, two.in_flight),
     )
+
+
+def known_prompts(*arms: PassResult) -> frozenset[str]:
+    """Prompts whose answer a store had seen as a whole before it was generated."""
+    seen = [one.evidence.repetition for one in arms if is_stateful(one.algorithm) is not False]
+    return frozenset().union(*(r.known_prompts for r in seen if r is not None))
+
+
+def on_fresh(a: Side, b: Side, *, noise: float = 0.0) -> Estimate | None:
+    """Throughput over those prompts only whose answers no store had seen, each with its own time; None where all are
+    such. The arm that copies whole answers is fast on them, and says nothing of text that it has not seen."""
+    known = known_prompts(a.result, b.result)
+    if not known:
+        return None
+    made = [
+        blocks_of(
+            [r for r in side.result.records if r.prompt_id not in known],
+            speculative=side.result.speculative,
+            whole_blocks=False,
+        )
+        for side in (a, b)
+    ]
+    return ratio_of_throughput(*made, noise=noise)
 
 
 def _by_blocks(one: PassResult, two: PassResult, centre: float | None, noise: float) -> Estimate | None:

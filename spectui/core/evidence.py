@@ -47,6 +47,8 @@ class Repetition:
     """Share of answers that were known as a whole."""
     whole_within: float
     """Share of answers that repeat themselves as a whole."""
+    known_prompts: frozenset[str] = frozenset()
+    """Prompts whose answer was known as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def repetition(before: Iterable[Mapping[str, Any]], measured: Iterable[Mapping[s
         tokens, width = tokens_of(answer)
         seen.update(tuple(tokens[i : i + width]) for i in range(len(tokens) - width + 1))
     answers = windows = known = within = across = whole = whole_within = 0
+    prompts: set[str] = set()
     for answer in measured:
         tokens, width = tokens_of(answer)
         mine: set[tuple[Any, ...]] = set()
@@ -122,10 +125,18 @@ def repetition(before: Iterable[Mapping[str, Any]], measured: Iterable[Mapping[s
             continue
         answers += 1
         windows, known, within, across = windows + count, known + old, within + own, across + other
-        whole += old >= WHOLE * count
+        if old >= WHOLE * count:
+            whole += 1
+            prompts.add(str(answer.get("prompt_id") or answer.get("index")))
         whole_within += own >= WHOLE * count
     if not answers:
         return None
     return Repetition(
-        answers, known / windows, within / windows, across / windows, whole / answers, whole_within / answers
+        answers,
+        known / windows,
+        within / windows,
+        across / windows,
+        whole / answers,
+        whole_within / answers,
+        frozenset(prompts),
     )

@@ -10,7 +10,7 @@ from spectui.core.evidence import Evidence, Repetition, is_stateful, repetition
 from spectui.core.identities import BROKEN
 from spectui.core.likeness import NOT_LIKE_FOR_LIKE, differences, queueing, route_family
 from spectui.core.passes import PassResult
-from spectui.core.proposer import Fit, ProposerState, fit, proposer_state
+from spectui.core.proposer import Fit, ProposerState, fit, known_answers, proposer_state
 from spectui.core.repeats import LENGTH_FORCED, SYNTHETIC
 from spectui.core.result import Key, RunResult
 
@@ -283,4 +283,15 @@ def _gpus(a: Side, b: Side) -> list[str]:
 def against_best(result: PassResult) -> list[str]:
     """Why this result must not be kept as the best of a profile unasked; empty when nothing speaks against it."""
     side = Side(result.arm, result, result.proposer_state, {})
-    return list(dict.fromkeys(_proposer(side) + _marked(side) + _counted(side, FAILURE_LIMIT)))
+    return list(dict.fromkeys(_proposer(side) + _copied(side) + _marked(side) + _counted(side, FAILURE_LIMIT)))
+
+
+COPIED_SHARE = 1 / 3
+"""Share of answers known as a whole beyond which a speed is kept nowhere unasked."""
+
+
+def _copied(side: Side) -> list[str]:
+    seen = side.result.evidence.repetition
+    if not side.state.fair or seen is None or seen.whole < COPIED_SHARE:
+        return []
+    return [f"{side.name}: {known_answers(seen)}: its speed is that of text which the store had seen"]

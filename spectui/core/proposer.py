@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from spectui.core.evidence import Evidence, is_stateful
+from spectui.core.evidence import Evidence, Repetition, is_stateful
 from spectui.core.trend import MIN_VALUES, Curve, rise, warm_up
 
 FED_TOKENS = 2_000
@@ -18,9 +18,10 @@ HALF_LIVES = 3.0
 SATURATED_SHARE = 0.2
 """Share of measured requests whose answer was known as a whole. One in five at a full draft's length moves accept
 length by more than the differences that are looked for."""
-KNOWN_ANSWERS_SHARE = 1 / 3
-"""The same, where no prompt was sent before: unlike prompts may rightly get one short answer, as a small model gives on
-records of one shape (3 or 4 of 14 on a real server), and what comes after the measurement will be like that too."""
+KNOWN_ANSWERS_SHARE = 1 / 2
+"""The same, where no prompt was sent before: unlike prompts may rightly get one answer, as a small model gives on
+records of one shape (3 to 7 of 16 on a real server), and what comes after the measurement will be like that too. Below
+this share the other answers are the majority, and a verdict must hold on them alone (``compare.on_fresh``)."""
 POOR_ZERO_SHARE = 0.75
 """Share of verify steps without an accepted draft above which drafts mostly miss. On a real server fresh prose lies
 at 0.6 to 0.8, rewriting at 0.65, records of one shape below 0.4."""
@@ -89,12 +90,17 @@ def _saturated(evidence: Evidence) -> ProposerState | None:
     seen = evidence.repetition
     if seen is None or seen.whole < KNOWN_ANSWERS_SHARE:
         return None
-    known = round(seen.whole * seen.answers)
-    said = f"{known} of {seen.answers} answers were known to the store as a whole before they were generated"
+    said = known_answers(seen)
+    need = ("use prompts whose answers differ: these were new, and their answers were not",)
     if seen.whole_within >= KNOWN_ANSWERS_SHARE:
         said = f"{round(seen.whole_within * seen.answers)} of {seen.answers} answers repeat themselves from end to end"
         need = ("let answers end by themselves, or use prompts whose answers do not run in circles",)
     return ProposerState("saturated", said, needs=need)
+
+
+def known_answers(seen: Repetition) -> str:
+    known = round(seen.whole * seen.answers)
+    return f"{known} of {seen.answers} answers were known to the store as a whole before they were generated"
 
 
 def _starved(evidence: Evidence) -> ProposerState | None:
@@ -177,6 +183,8 @@ def _fed(evidence: Evidence) -> ProposerState:
             source += f" and {evidence.tokens_before:,} tokens of other answers"
     if evidence.fed_rising:
         steadiness += ", though it still rose when feeding ended: more feeding may show a little more"
+    if evidence.repetition is not None and evidence.repetition.whole > 0:
+        steadiness += f"; {known_answers(evidence.repetition)}"
     return ProposerState("fed", f"fed by {source}; {steadiness}", half)
 
 

@@ -71,6 +71,7 @@ def compare_sources(
     greedy = _greedy(a) and _greedy(b)  # sampled answers differ by themselves
     answers_a, answers_b = (a.answers(), b.answers()) if greedy else ([], [])
     told: dict[int, Answers | None] = {}
+    apart: list[str] = []
     for concurrency in dict.fromkeys(c for c, p in common if p == chosen):
         key_a, key_b = keys_a[concurrency, chosen], keys_b[concurrency, chosen]
         floor = _floor(a, b, concurrency)
@@ -91,12 +92,15 @@ def compare_sources(
         if looked is not None or reasons:
             known = row.verdict.reasons if row.verdict.word == NOT_FAIR else ()
             row = replace(row, verdict=verdict(row.throughput, list(dict.fromkeys([*known, *reasons]))))
+        row, note = remarks.without_known(row, sides, max(sd, drift) if row.turns < 2 else sd)
+        if note:
+            apart.append(note)
         if row.verdict.word == NO_DIFFERENCE:
             bare = compare(*sides, drift=0.0).throughput
             row = replace(row, verdict=_beyond_noise(row, bare, floor, sd, drift))
         rows.append(row)
     said = remarks.answers_text(told)
-    notes = tuple(remarks.notes(a, b, rows, floors, looks or {}))
+    notes = (*remarks.notes(a, b, rows, floors, looks or {}), *apart)
     return Compared(tuple(rows), a, b, chosen, said, floors, dict(looks or {}), notes)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from spectui.core.answers import Answers
-from spectui.core.compare import DRIFT, Comparison
+from spectui.core.compare import DRIFT, Comparison, known_prompts, on_fresh
 from spectui.core.evidence import is_stateful
-from spectui.core.fairness import FAILURE_LIMIT, queueing
+from spectui.core.fairness import FAILURE_LIMIT, Side, queueing
+from spectui.core.stats import FASTER, NOT_FAIR, SLOWER, Verdict, verdict
 from spectui.session.compared import ArmSource
 from spectui.session.noise import Floor
 from spectui.session.until_sure import Looked
@@ -103,15 +105,38 @@ def answers_text(told: Mapping[int, Answers | None]) -> str:
 
 
 def broken(answers: Answers | None) -> list[str]:
-    """Broken text of one arm only: it is easily drafted, or ends at once, and its speed is that of nothing useful."""
+    """Broken text of one arm only: it is easily drafted, or ends at once, and its speed is that of nothing useful. One
+    answer, or as many on both sides, are the model's own: a small one runs in circles now and then."""
     if answers is None:
         return []
-    return [
-        f"{name}: {count} of {answers.pairs} answers are broken where the other arm's are not: {what}; find out why "
-        "before any speed is believed"
-        for name, count, what in (
-            ("A", answers.broken, answers.faults[1]),
-            ("B", answers.broken_base, answers.faults[0]),
-        )
-        if count > FAILURE_LIMIT * answers.pairs and "so is the other" not in what
-    ]
+    counts = answers.broken, answers.broken_base
+    found = []
+    for name, count, other, what in (
+        ("A", *counts, answers.faults[1]),
+        ("B", *counts[::-1], answers.faults[0]),
+    ):
+        if count > max(1.0, FAILURE_LIMIT * answers.pairs) and count > 2 * other and "so is the other" not in what:
+            found.append(
+                f"{name}: {count} of {answers.pairs} answers are broken where the other arm's are not: {what}; find "
+                "out why before any speed is believed"
+            )
+    return found
+
+
+def without_known(row: Comparison, sides: tuple[Side, Side], noise: float) -> tuple[Comparison, str]:
+    """A verdict must hold on the answers alone that no store had seen as a whole; else it is withheld. With a note on
+    what they say, where there are any others."""
+    known = known_prompts(*(side.result for side in sides))
+    if not known or row.verdict.word not in (FASTER, SLOWER):
+        return row, ""
+    fresh = on_fresh(*sides, noise=noise)
+    count = len({r.prompt_id for r in sides[0].result.records} - known)
+    alone = verdict(fresh)
+    held = f" ({fresh.ratio:.2f}×, [{fresh.low:.2f}, {fresh.high:.2f}])" if fresh is not None else ""
+    if alone.word == row.verdict.word:
+        return row, f"×{row.concurrency}: the {count} answers that no store had seen give the same verdict{held}"
+    reason = (
+        f"{len(known)} answers were known to a store as a whole before they were generated, and on the {count} others "
+        f"alone {'nothing can be said' if fresh is None else alone.word}{held}: use more prompts whose answers differ"
+    )
+    return replace(row, verdict=Verdict(NOT_FAIR, (reason,))), ""

@@ -176,6 +176,10 @@ def test_the_speed_of_broken_text_is_no_result_on_whichever_side_it_is() -> None
             "any speed is believed",
         )
         assert said.answers == f"same on 36 of 40; 4 of {side}'s broken: repetition (4)"
+        (a.folder / "answers.jsonl").unlink()
+        answered(a.folder, side, ["no no " * 40] * 3 + fine[3:])
+        answered(a.folder, other, fine[:3] + ["hm hm " * 40] * 3 + fine[6:])
+        assert comparing.compare_sources(a, b).rows[0].verdict.word == "faster"  # the model's own, on both sides
 
 
 def test_runs_that_overlap_on_one_host_are_no_fair_trial() -> None:
@@ -247,6 +251,61 @@ def test_a_stored_run_without_its_prompts_cannot_be_repeated() -> None:
     folder = keep("a", run())
     with pytest.raises(SessionError, match=r"run a cannot be repeated: its spec\.json"):
         comparing.spec_like(folder, ArmSpec("A", "http://h:1"), RunOptions())
+
+
+def copying(alike: int, *, copied: float, fresh: float, start: float = 1000.0) -> tuple[ArmSource, ArmSource]:
+    """A fed NGRAM arm and one without, by turns, 16 prompts; ``alike`` answers of A were given before to other prompts.
+    ``copied`` and ``fresh``: seconds that such an answer, and another, takes on A; B takes one."""
+    arms = made.arm_head("A", "NGRAM"), made.arm_head("B", "none", url="http://127.0.0.1:2")
+    seen = [*range(0, 16, 2), *range(1, 16, 2)][:alike]
+    rows = [{**made.head(*arms, node={"host": "node"}), "t": start}, made.flush()]
+    rows += [made.row_of(r) for r in made.generated(20, 400, [3.0] * 20, phase="feed", first=100)]
+    rows.append(made.fed(20, 8000, True))
+    t = start + 100
+    for number in range(8):
+        for arm in "AB" if number % 2 == 0 else "BA":
+            for i in (2 * number, 2 * number + 1):
+                lasts = (1 + 0.02 * (i % 3)) * (1.0 if arm == "B" else copied if i in seen else fresh)
+                record = made.record(
+                    i, arm=arm, block=number, start_s=t, first_s=t + 0.02, last_s=t + lasts, end_s=t + lasts,
+                    verify_steps=40 if arm == "A" else None,
+                )  # fmt: skip
+                rows.append(made.row_of(record))
+                t += lasts
+            t += 2.0
+    folder = keep(f"copying-{start:.0f}", [*rows, {"t": t, "kind": "end", "status": "complete"}])
+    with open(folder / "answers.jsonl", "w") as file:
+        for i in range(16):
+            ids = [1000 * i + k for k in range(80)]
+            base = {"arm": "A", "pass_name": "warm", "concurrency": 1, "output_ids": ids}
+            if i in seen:
+                file.write(json.dumps({**base, "phase": "feed", "prompt_id": f"f{i}"}) + "\n")
+            file.write(json.dumps({**base, "phase": "measure", "prompt_id": f"p{i}"}) + "\n")
+    return comparing.source_of(folder, "A"), comparing.source_of(folder, "B")
+
+
+def test_a_gain_that_rests_on_answers_the_store_had_seen_is_no_verdict() -> None:
+    row = comparing.compare_sources(*copying(7, copied=0.6, fresh=1.0)).rows[0]
+    assert row.verdict.word == "not a fair trial"
+    assert row.verdict.reasons[0].startswith(
+        "7 answers were known to a store as a whole before they were generated, and on the 9 others alone no "
+        "difference shown (1.00×"
+    )
+
+
+def test_a_gain_that_holds_without_them_is_one_and_both_are_told() -> None:
+    said = comparing.compare_sources(*copying(6, copied=0.5, fresh=0.6, start=1e4))
+    assert said.rows[0].verdict.word == "faster"
+    assert any("the 10 answers that no store had seen give the same verdict (1.67×" in note for note in said.notes)
+    assert "; 6 of 16 answers were known to the store" in said.a.result.passes["A", 1, "warm"].proposer_state.detail
+    none = comparing.compare_sources(*copying(0, copied=0.2, fresh=0.6, start=2e4))
+    assert not any("no store had seen" in note for note in none.notes)
+
+
+def test_where_most_answers_were_known_the_store_is_saturated_however_fast() -> None:
+    said = comparing.compare_sources(*copying(9, copied=0.2, fresh=0.6, start=3e4))
+    assert said.rows[0].verdict.reasons[0].startswith("A's store has seen these answers: 9 of 16 answers were known")
+    assert "these were new, and their answers were not" in said.rows[0].verdict.reasons[0]
 
 
 # -- what is remembered of feeding

@@ -215,7 +215,7 @@ def test_cold_and_warm_do_not_compare_their_first_tokens() -> None:
     result = fold([head(arm_head("A", "EAGLE3"), arm_head("B", "none")), *map(row_of, [*mine, *other])])
     said = compare(side_of(result, ("A", 1, "warm")), side_of(result, ("B", 1, "cold")))
     assert said.ttft is None
-    assert said.verdict.reasons == ("not like for like: pass warm / cold",)
+    assert said.verdict.reasons == ("not like for like: pass warm / cold: ask both sides alike",)
 
 
 def test_break_even_is_the_ratio_of_step_times() -> None:
