@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="cold: from an empty store. warm: of a run, its fed passes, as they were fed; of a JSON file, its "
         "requests after they ran once (as recorded)",
     )
+    parser.add_argument(
+        "--model",
+        metavar="FOLDER",
+        help="of the model that wrote the ids: ids beyond its vocabulary are refused (of a run, its own model)",
+    )
     parser.add_argument("--sglang-version", default="0.5.15", metavar="V", help="whose store is replayed (0.5.15)")
     parser.add_argument("--processes", type=options.positive, metavar="N", help="processes to use (all cores)")
     options.add_json(parser)
@@ -68,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
         )
     ]
     stored = locations.runs_dir() / args.source
-    source = replay.load(stored if (stored / "journal.jsonl").is_file() else args.source)
+    path = stored if (stored / "journal.jsonl").is_file() else Path(args.source)
+    source = replay.load(path, vocab_size=_vocabulary(args.model, path))
     mode = args.mode
     if mode == "warm" and source.recorded:
         source, mode = _fed(source, args.source), None
@@ -89,6 +96,27 @@ def run(args: argparse.Namespace) -> int:
     for why in sorted({why for setting in done for why in setting.reasons}):
         print(tables.wrapped(why, lead="an estimate: "))
     return _ended(left)
+
+
+def _vocabulary(model: str | None, source: Path) -> int | None:
+    """Number of ids that the model has; None where its config is not on this disk."""
+    from spectui.store import journal, model_files
+
+    told = model
+    if told is None and (source / "journal.jsonl").is_file():
+        head = next(iter(journal.read(source / "journal.jsonl")), {})
+        models = {arm.get("model") for arm in head.get("arms") or () if isinstance(arm, dict)}
+        told = models.pop() if len(models) == 1 else None
+    config = model_files.read_config(told) if isinstance(told, str) else None
+    if config is None:
+        if model is not None:
+            raise Failure(
+                f"--model {model}: no config.json that can be read in it; name the model's folder", EXIT_USAGE
+            )
+        return None
+    text = config.get("text_config")
+    found = config.get("vocab_size") or (text.get("vocab_size") if isinstance(text, dict) else None)
+    return found if isinstance(found, int) else None
 
 
 def _ended(left: int) -> int:

@@ -171,6 +171,17 @@ def test_a_process_that_is_killed_is_one_clear_line() -> None:
     assert not multiprocessing.active_children()
 
 
+def test_ids_beyond_the_models_vocabulary_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "ids.json"
+    path.write_text(json.dumps({"w": [{"prompt_ids": [1], "output_ids": [70, 80]}]}))
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": {"vocab_size": 64}}))
+    assert run_command_line(["replay", str(path), "--model", str(tmp_path)]) == 2
+    assert "80, but the model's vocabulary has 64" in capsys.readouterr().err
+    assert run_command_line(["replay", str(path), "--model", str(tmp_path / "none")]) == 2
+    assert "no config.json" in capsys.readouterr().err
+    assert run_command_line(["replay", str(path)]) == 0
+
+
 def test_interrupted_the_command_shows_what_was_replayed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
