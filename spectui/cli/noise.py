@@ -13,7 +13,8 @@ EXAMPLES = """examples:
   spectui noise http://127.0.0.1:30000 --times 20 --workload json --concurrency 1,4,16
 
 The server stands on both sides, in alternating blocks of the same prompts, so that every difference is noise. What the
-prompts do not explain is kept for this node, GPU, model and concurrency. Speculation must be off, or EAGLE: NGRAM would
+prompts do not explain is kept for this node, GPU, model and concurrency, and so is how far two runs lie apart that take
+no turns. Speculation must be off, or EAGLE: NGRAM would
 copy on one side what it has just answered on the other.
 """
 
@@ -50,9 +51,17 @@ def run(args: argparse.Namespace) -> int:
     gpu = first.gpu or "GPU not known"
     print(f"{first.node} · {gpu} · {first.model} · {first.algorithm}, against itself {first.times} times\n")
     rows = [
-        (f.concurrency, f"{100 * f.sd:.2f} %", f"{100 * f.largest:.2f} %", f"{f.verdicts} of {f.times}") for f in floors
+        (
+            f.concurrency,
+            f"{100 * f.sd:.2f} %",
+            f"{100 * f.apart:.2f} %",
+            f"{100 * f.largest:.2f} %",
+            f"{f.verdicts} of {f.times}",
+        )
+        for f in floors
     ]
-    head = ("at a time", "noise floor", "largest apart", "would have been called different")
-    print(shown.table(head, rows, right=frozenset({1, 2})))
-    print(f"\nkept in {path}; spectui compare adds it to its intervals from now on")
+    head = ("at a time", "noise floor", "not by turns", "largest ratio off by", "would have been called different")
+    print(shown.table(head, rows, right=frozenset({1, 2, 3})))
+    print("\nnot by turns: of two runs one after the other, such as a server against a stored run")
+    print(f"kept in {path}; spectui compare adds it to its intervals from now on")
     return 0

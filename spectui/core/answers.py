@@ -109,6 +109,8 @@ def compare_rows(base: Mapping[str, Any], other: Mapping[str, Any]) -> AnswerChe
         thoughts=str(other.get("thoughts") or ""),
     )
     ids, ours = base.get("output_ids"), other.get("output_ids")
+    if not _same_prompt(base, other):
+        ids = ours = None  # ids of different vocabularies are not compared
     if said.state == "broken" and (base.get("text") is not None or other.get("text") is not None):
         return said
     if not ids or not ours:
@@ -117,6 +119,11 @@ def compare_rows(base: Mapping[str, Any], other: Mapping[str, Any]) -> AnswerChe
     if at is None:
         return AnswerCheck("same", "same")
     return AnswerCheck("differs", f"differs from token {at}", at, "token")
+
+
+def _same_prompt(base: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    mine, theirs = base.get("prompt_ids"), other.get("prompt_ids")
+    return not mine or not theirs or list(mine) == list(theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,8 @@ class Answers:
     detail: str
     broken_base: int = 0
     """Answers of the base that are broken where the other's are not."""
+    unlike: int = 0
+    """Pairs whose prompt was other tokens on each side: another vocabulary, or another chat template."""
     faults: tuple[str, str] = ("", "")
     """What is broken about answers of the base and of the other, and how often: ``repetition (3)``."""
 
@@ -149,6 +158,7 @@ def compare_all(
     pairs = [(theirs[_prompt(r)], r) for r in other if r.get("phase") in (None, "measure") and _prompt(r) in theirs]
     if not pairs:
         return None
+    unlike = sum(1 for a, b in pairs if not _same_prompt(a, b))
     checks = [compare_rows(a, b) for a, b in pairs]
     turned = [compare_rows(b, a) if c.state == "differs" else None for c, (a, b) in zip(checks, pairs, strict=True)]
     bad = [t for t in turned if t is not None and t.state == "broken"]
@@ -169,7 +179,10 @@ def compare_all(
         if number:
             whose = f" of {name}'s" if name else ""
             parts.append(f"{number}{whose} broken: {said}")
-    return Answers(count["same"], count["differs"], count["broken"], first, unit, "; ".join(parts), len(bad), faults)
+    if unlike:
+        parts.append(f"{unlike} prompts were other tokens on each side: another vocabulary or chat template")
+    counts = count["same"], count["differs"], count["broken"]
+    return Answers(*counts, first, unit, "; ".join(parts), len(bad), unlike, faults)
 
 
 def _faults(checks: Iterable[AnswerCheck]) -> str:

@@ -111,6 +111,11 @@ def broken(answers: Answers | None) -> list[str]:
         return []
     counts = answers.broken, answers.broken_base
     found = []
+    if answers.unlike:
+        found.append(
+            f"{answers.unlike} of {answers.pairs} prompts were other tokens on each side, so another vocabulary or "
+            "chat template: the arms were not asked the same; give both the same model and template"
+        )
     for name, count, other, what in (
         ("A", *counts, answers.faults[1]),
         ("B", *counts[::-1], answers.faults[0]),

@@ -101,6 +101,17 @@ def test_all_answers_in_one_sentence() -> None:
     assert compare_all(base, []) is None
 
 
+def test_ids_of_another_vocabulary_are_not_compared_and_it_is_told() -> None:
+    base = {"prompt_id": "p", "phase": "measure", "prompt_ids": [1, 2], "output_ids": [5, 6], "text": LAKE}
+    other = {**base, "prompt_ids": [9, 8, 7], "output_ids": [50, 60, 70]}
+    assert compare_rows(base, other).state == "same"
+    said = compare_all([base], [other])
+    assert said is not None
+    assert said.unlike == 1
+    assert said.detail.endswith("1 prompts were other tokens on each side: another vocabulary or chat template")
+    assert (compare_all([base], [base]) or said).unlike == 0
+
+
 def test_broken_answers_of_either_arm_are_told_with_its_name() -> None:
     def row(prompt: int, text: str) -> dict[str, object]:
         return {"prompt_id": f"p{prompt}", "phase": "measure", "text": text}
