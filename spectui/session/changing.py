@@ -73,7 +73,7 @@ class Changing:
         """Stops the server of this arm where there is one, starts it with ``profile``, waits for a real token."""
         old, was_ready, record = arm.profile, arm.ready, arm.record
         name = record.name if record is not None else profile.name
-        port = record.port if record is not None else profile.server.port or port_for(name)
+        port = port_of(record, profile, name)
         freed = serving.ports_of(record) if record is not None else ()
         speculative = old is not None and old.speculative.algorithm != "none"
         like = old if speculative and profile.speculative.algorithm == "none" else None
@@ -166,6 +166,15 @@ class Changing:
                 raise SessionError("the start was stopped")
             time.sleep(_POLL_S)
         raise SessionError("spectui ends; the server goes on starting")
+
+
+def port_of(record: ServerRecord | None, profile: Profile, name: str) -> int:
+    """Its own one again, unless somebody else took it meanwhile and the profile names none."""
+    from spectui.hosts import ports
+
+    if record is not None and (alive(record) or profile.server.port == record.port or ports.is_free(record.port)):
+        return record.port
+    return profile.server.port or port_for(name)
 
 
 def port_for(name: str) -> int:

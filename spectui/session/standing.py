@@ -22,7 +22,7 @@ def standing(arm: LiveArm) -> tuple[str, str]:
         return state, _starting(arm) if arm.state and state == "starting" else arm.busy
     if arm.failure:
         back = " — u goes back to the last setting that was ready" if arm.ready_before else ""
-        return "failed", f"{arm.failure}{back}, l shows the log"
+        return "failed", f"{arm.failure.rstrip('.')}{back}, l shows the log"
     if not arm.live:
         return "not started", f"profile {arm.name}: enter launches it"
     return _server_standing(arm)
@@ -34,10 +34,8 @@ def _server_standing(arm: LiveArm) -> tuple[str, str]:
         if state.failure is not None:
             hint = f" {state.failure.hint}" if state.failure.hint else ""
             return "failed", f"failed: {state.failure.cause}.{hint} — l shows the log"
-        return (
-            "gone",
-            f"its process has ended (exit code {state.exit_code}) — enter starts it again, l shows the log",
-        )
+        ended = state.elsewhere or f"its process has ended (exit code {state.exit_code})"
+        return "gone", f"{ended} — enter starts it again, l shows the log"
     if state is not None and not state.ready:
         return "starting", _starting(arm)
     if arm.error is not None:

@@ -193,7 +193,10 @@ class SpectuiApp(App[None]):
 
     def on_done(self, message: Done) -> None:
         self._busy.discard(message.group)
-        if message.error is not None:
+        if message.error is not None and message.group == "load":  # without a session there is nothing to show
+            self.last_words = f"spectui: {sentence_of(message.error)}"
+            self.exit(return_code=1)
+        elif message.error is not None:
             self.show_error(message.error)
         elif message.then is not None:
             message.then(message.result)
@@ -214,7 +217,7 @@ class SpectuiApp(App[None]):
         first = text.splitlines()[0]
         if self.live_or_none is not None:
             self.live.say(safe_text(first, 600), "bad", seconds=20)
-        if self.where == "home" and not self.screen.is_modal and first == text:
+        if self.live_or_none is not None and self.where == "home" and not self.screen.is_modal and first == text:
             return  # the status line says it all
         shown = to_ascii(text) if self.chart_form == "ascii" else text
         self.notify(safe_lines(shown), severity="error", timeout=8, markup=False)
@@ -270,8 +273,12 @@ class SpectuiApp(App[None]):
 
 def nothing_yet(now: float) -> Snapshot:
     """What the very first frame shows."""
-    arms = (ArmView("A", "connecting", trouble="looking for servers …"), ArmView("B", "none"))
-    return Snapshot(now, os.uname().nodename, arms, "A", None, status=Status("starting …", keys=("quit",)))
+    arms = (
+        ArmView("A", "connecting", trouble="looking for servers …"),
+        ArmView("B", "none", trouble="nothing here yet"),
+    )
+    status = Status("starting …", keys=("quit",))
+    return Snapshot(now, os.uname().nodename, (a, b), "A", None, gpu_note="being looked for", status=status)
 
 
 def load_screen(name: str, live: Live, **more: Any) -> Screen[Any] | None:

@@ -14,6 +14,7 @@ from spectui.ui.widgets.lines import Lines, width_of
 
 STATES = {
     "ready": ("●", "good"),
+    "connecting": ("○", "warn"),
     "starting": ("○", "warn"),
     "stopping": ("○", "warn"),
     "suspect": ("○", "warn"),
