@@ -237,7 +237,10 @@ class StepTimeModel:
     def break_even(
         self, algorithm: str, width: int, concurrency: int, *, draft_steps: int | None = None
     ) -> BreakEven | None:
-        """Step time with speculation over step time without, at the same concurrency; None where either is unknown."""
+        """Step time with speculation over step time without, at the same concurrency; None where either is unknown, and
+        without speculation, which has nothing to break even with."""
+        if algorithm == "none":
+            return None
         with_it, without = self.at(algorithm, width, concurrency, draft_steps=draft_steps), self.baseline(concurrency)
         if with_it is None or without is None:
             return None

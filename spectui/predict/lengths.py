@@ -12,7 +12,7 @@ from spectui.predict import tracking
 from spectui.predict.breakeven import Length, Prediction, StepTimeModel, predict
 from spectui.predict.chain import chain_lengths
 from spectui.predict.replay import Source, replay
-from spectui.predict.replay_grid import Cancelled
+from spectui.predict.replay_grid import Cancelled, Watch
 from spectui.predict.settings_grid import Setting
 from spectui.predict.step_times import draft_steps_of
 from spectui.predict.sweep import Cell
@@ -69,6 +69,7 @@ def ngram_lengths(
     spreads: Mapping[str, Spread],
     mode: str | None = None,
     processes: int | None = None,
+    watch: Watch | None = None,
     cancelled: Cancelled | None = None,
 ) -> dict[Cell, Length]:
     """By replaying the source. Exact only for text that the very setting wrote, one request at a time. A replay that
@@ -77,7 +78,7 @@ def ngram_lengths(
     if not stores:
         return {}
     found: dict[Cell, Length] = {}
-    done = replay(source, list(stores.values()), mode=mode, processes=processes, cancelled=cancelled)
+    done = replay(source, list(stores.values()), mode=mode, processes=processes, watch=watch, cancelled=cancelled)
     for name, result in zip(stores, done, strict=True):
         if result.accept_length is None or result.not_replayed:
             continue

@@ -140,17 +140,26 @@ def build(
         about = {**(model or {}), **(drafts or {}).get(algorithm.name, {})}
         facts: dict[str, Mapping[str, Value]] = {"model": about, "env": env or {}}
         found = distinct(algorithm, knobs, arguments, version, **facts)
-        names = _names(algorithm, knobs, set(axes.knobs))
-        texts += [f"{algorithm.name}: {text}" for text in found.texts]
+        texts += [f"{algorithm.name}: {text}" for text in _once(found.texts)]
         first: dict[int, int] = {}
         for group in found.groups:
             for alike in ([i for i in group if found.plans[i].ok], [i for i in group if not found.plans[i].ok]):
                 first.update(dict.fromkeys(alike[1:], alike[0] if alike else 0))
+        # What runs is called by what will be in force, the others by what was asked for.
+        called = [
+            one if i in first or not plan.ok else {**one, **{k: plan.in_force.get(k, v) for k, v in one.items()}}
+            for i, (one, plan) in enumerate(zip(knobs, found.plans, strict=True))
+        ]
+        names = _names(algorithm, called, set(axes.knobs))
         settings += [
             Setting(names[i], algorithm.name, knobs[i], plan, names[first[i]] if i in first else None)
             for i, plan in enumerate(found.plans)
         ]
     return Grid(tuple(settings), tuple(texts))
+
+
+def _once(texts: Sequence[str]) -> list[str]:
+    return [text if (n := texts.count(text)) == 1 else f"{text} ({n} times)" for text in dict.fromkeys(texts)]
 
 
 def baseline_arguments(settings: Sequence[Setting], server: Mapping[str, Value]) -> dict[str, Value]:

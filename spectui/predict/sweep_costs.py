@@ -11,7 +11,7 @@ from spectui.predict.sweep import Cell, Costs
 START_GUESS_S = 120.0
 CONNECT_S = 1.5
 """Contact, warm-up request and flush, a pass."""
-_FEED_REQUESTS = 24
+_FEED_REQUESTS = 64
 """A store is steady after about so many answers; a workload may allow more."""
 _SPEED_GUESS = 40.0
 """Tokens a second of one request, where nothing was measured."""
@@ -31,10 +31,11 @@ def costs(
     feeding: int,
     max_tokens: int,
     pace: float = 1.0,
+    paces: Mapping[str, float] | None = None,
     extra_s: float = 0.0,
 ) -> Costs:
     """``starts``: setting -> seconds that a start took before, None where none was seen; ``feeding``: feeding prompts
-    that a stateful setting may be sent; ``pace``: what cells took in this sweep over what was thought."""
+    that a stateful setting may be sent; ``pace``: what cells took in this sweep over what was thought; ``paces``: the same by algorithm, where it ran."""
     seen = [s for s in starts.values() if s is not None]
     usual = sorted(seen)[len(seen) // 2] if seen else START_GUESS_S
     guessed = not seen and any(s is None for s in starts.values())
@@ -56,6 +57,8 @@ def costs(
             sent = sum(requests + (fed if name == "warm" else 0) for name in passes)
             # Fewer requests than run at a time do not fill the batch.
             fill = min(1.0, requests / level)
-            run_s[cell] = pace * (CONNECT_S * len(passes) + sent * tokens / max(speed * fill, 1e-3))
+            run_s[cell] = (paces or {}).get(setting.algorithm, pace) * (
+                CONNECT_S * len(passes) + sent * tokens / max(speed * fill, 1e-3)
+            )
     known = {name: usual if s is None else s for name, s in starts.items()}
     return Costs(known, run_s, guessed, usual, extra_s=extra_s)

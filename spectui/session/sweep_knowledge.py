@@ -13,6 +13,7 @@ from spectui.predict import step_times, tracking
 from spectui.predict.breakeven import Length, Prediction, Setup, StepTimeModel
 from spectui.predict.lengths import chain_estimates, ngram_lengths, predictions
 from spectui.predict.replay import Pair
+from spectui.predict.replay_grid import Cancelled, Watch
 from spectui.predict.sweep import Cell, Costs, Measured, SweepPlan, plan
 from spectui.predict.sweep_costs import costs
 from spectui.session import sweep_sources
@@ -34,6 +35,10 @@ class Knowledge:
     setup: Setup | None = None
     version: str | None = None
     pace: float = 1.0
+    paces: dict[str, float] = field(default_factory=dict)
+    """What cells of an algorithm took in this sweep over what was thought; ``pace``: of all."""
+    watch: Watch | None = None
+    cancelled: Cancelled | None = None
     _replayed: tuple[Recording | None, dict[Cell, Length]] = (None, {})
     _found: tuple[tuple[int, int], Recording | None] | None = None
 
@@ -93,6 +98,8 @@ class Knowledge:
                     spreads=spreads,
                     mode=mode,
                     processes=self.processes,
+                    watch=self.watch,
+                    cancelled=self.cancelled,
                 )
                 self._replayed = (recording, found)
             lengths.update(self._replayed[1])
@@ -118,6 +125,7 @@ class Knowledge:
             feeding=work.feeding,
             max_tokens=work.max_tokens,
             pace=self.pace,
+            paces=self.paces,
             extra_s=extra,
         )
 

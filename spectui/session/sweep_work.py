@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,8 @@ class Sweeper:
         self._settings = {s.name: s for s in work.settings}
         self._measured: dict[Cell, MeasuredCell] = {}
         self._server = ServerInHand(work, self._say, stopped)
-        self._spent: list[tuple[float, float]] = []
-        """(thought, taken) of the cells of this process, in seconds."""
+        self._spent: dict[str, list[tuple[float, float]]] = {}
+        """Algorithm -> (thought, taken) of its cells in this process, in seconds."""
         self._predicted: dict[Cell, Prediction] = {}
         self._costs = Costs()
         self._noise = RUN_TO_RUN
@@ -118,8 +118,8 @@ class Sweeper:
             self._take_fed(Path(self.state.fed_run))
 
     def _plan(self) -> SweepPlan:
-        thought, taken = (sum(column) for column in zip(*self._spent, strict=True)) if self._spent else (0.0, 0.0)
-        self._know.pace = min(5.0, max(0.2, taken / thought)) if thought > 0 else 1.0
+        self._know.pace = _pace([pair for pairs in self._spent.values() for pair in pairs])
+        self._know.paces = {algorithm: _pace(pairs) for algorithm, pairs in self._spent.items()}
         plan, predicted, missing, self._costs = self._know.plan(
             time.time(),
             measured=self._figures(),
@@ -181,7 +181,8 @@ class Sweeper:
         if not why and (result.status != "complete" or self.work.ranking not in [p for _, _, p in result.passes]):
             status, reason = "failed", result.reason or "the run ended without a reason"
         taken = time.monotonic() - begun
-        self._spent.append((self._costs.run(cell) / max(self._know.pace, 1e-6), taken))
+        pace = self._know.paces.get(setting.algorithm, self._know.pace)
+        self._spent.setdefault(setting.algorithm, []).append((self._costs.run(cell) / max(pace, 1e-6), taken))
         self._know.learn(handle.folder, result)
         kept = None if status == "failed" else self._keep(setting.name, level, handle.folder, result, bool(why))
         said = None if kept is None else kept.as_json(self._noise)
@@ -281,6 +282,11 @@ class Sweeper:
     def _heed(self) -> None:
         if self._stopped():
             raise Ended
+
+
+def _pace(pairs: Sequence[tuple[float, float]]) -> float:
+    thought, taken = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0.0, 0.0)
+    return min(5.0, max(0.2, taken / thought)) if thought > 0 else 1.0
 
 
 def setting_json(setting: Setting) -> dict[str, Any]:

@@ -124,6 +124,7 @@ def test_break_even_is_step_time_with_over_without_at_the_same_concurrency() -> 
     assert isclose(alone.accept_length, 1.8)
     assert isclose(crowd.accept_length, 44 / 14)
     assert alone.low < alone.accept_length < alone.high
+    assert GRID.break_even("none", 1, 1) is None
     # both spreads are in it
     lone = GRID.at("NGRAM", 16, 1)
     assert lone is not None

@@ -40,7 +40,11 @@ def test_settings_that_the_server_makes_the_same_run_once() -> None:
         8
     ] * 3
     assert sum(s.runs for s in made.settings) == 2
-    assert made.texts == ("EAGLE3: 3 of 6 settings are the same once the server has applied steps + 1",) * 2
+    assert made.texts == ("EAGLE3: 3 of 6 settings are the same once the server has applied steps + 1 (2 times)",)
+    assert [s.name for s in made.settings if s.runs] == [
+        "EAGLE3 4 steps, 5 draft tokens",
+        "EAGLE3 7 steps, 8 draft tokens",
+    ]
 
 
 def test_a_chain_by_draft_tokens_alone_gets_its_steps() -> None:
@@ -260,7 +264,7 @@ def test_costs_follow_what_this_node_took() -> None:
     assert found.start("none") == 50.0
     assert found.start(N4) == 50.0, "as others of this profile"
     assert found.run(("none", 1)) == pytest.approx(1.5 + 10 * 100 / 100)
-    assert found.run((N4, 1)) == pytest.approx(1.5 + 34 * 100 / 100), "a store is fed first"
+    assert found.run((N4, 1)) == pytest.approx(1.5 + 74 * 100 / 100), "a store is fed first"
     assert not found.guessed
     twice = costs(SET, (1,), predicted={}, model=model, starts={"none": 50.0}, pace=2.0, **values)
     assert twice.run(("none", 1)) == pytest.approx(2 * found.run(("none", 1)))
