@@ -18,21 +18,24 @@ def status_of(live: Live, verdict: str, tone: str, now: float) -> Status:
     arm = live.focused
     staged = arm.staged
     common = ("help", "quit")
+    in_trouble = next(
+        (a for a in live.arms.values() if not a.empty and a.standing()[0] in ("failed", "gone", "GPU lost")), None
+    )
     if live.notice is not None:
         first: tuple[str, ...] = ("apply", "drop") if staged is not None else ()
-        return Status(live.notice.text, live.notice.tone, (*first, *_RUN_KEYS, *common))
+        if in_trouble is arm and staged is None and not live.measuring.active:
+            first = _trouble_keys(arm)  # what went wrong was just said: how to get out of it must be there, too
+        keys = (*first, *(key for key in _RUN_KEYS if key not in first))
+        return Status(live.notice.text, live.notice.tone, (*keys, *common))
     busy = next((a for a in live.arms.values() if a.busy), None)
     if busy is not None:
         return Status(
             f"{busy.letter}: {busy.standing()[1] or busy.busy}", "warn", ("stop", "log", "focus_arm", *common)
         )
-    in_trouble = next(
-        (a for a in live.arms.values() if not a.empty and a.standing()[0] in ("failed", "gone", "GPU lost")), None
-    )
     if in_trouble is not None and (in_trouble is arm or staged is None) and not live.measuring.active:
         letter = in_trouble.letter
-        keys = ("back", "log", "choose_server") if in_trouble.ready_before else ("log", "choose_server", "apply")
-        return Status(f"{letter}: {in_trouble.standing()[1]}", "bad", ("focus_arm", *keys, *common))
+        shown = ("focus_arm", *_trouble_keys(in_trouble), *common)
+        return Status(f"{letter}: {in_trouble.standing()[1]}", "bad", shown)
     if staged is not None:
         return Status(staged_words(arm, verdict), "warn" if staged.refused else "", _staged_keys(live))
     if live.measuring.active:
@@ -43,6 +46,10 @@ def status_of(live: Live, verdict: str, tone: str, now: float) -> Status:
     if verdict:
         return Status(verdict, tone, ("knob_up", "algorithm", "compare", "feed", "save", "workload", *common))
     return Status(*_waiting(live), (*_RUN_KEYS, *common))
+
+
+def _trouble_keys(arm: LiveArm) -> tuple[str, ...]:
+    return ("back", "log", "choose_server") if arm.ready_before else ("log", "choose_server", "apply")
 
 
 def _staged_keys(live: Live) -> tuple[str, ...]:

@@ -317,3 +317,16 @@ def test_a_relaunched_store_is_empty_whatever_the_last_run_fed(tmp_path: Path) -
     assert "since the flush" in measuring.store_of("A", 210.0).detail
     assert measuring.store_of("A", 260.0, started=250.0).state == "cold"
     assert "it was started" in measuring.store_of("A", 260.0, started=250.0).detail
+
+
+def test_the_way_back_is_among_the_keys_as_soon_as_a_flip_has_failed() -> None:
+    from spectui.session.status import status_of
+
+    live = Live(gpus=False)
+    arm = live.arms["A"] = running_arm(profile(num_draft_tokens=8))
+    arm.failure, arm.ready_before = "mine failed, draft path", (profile(num_draft_tokens=4),)
+    assert status_of(live, "", "", 0.0).keys[:2] == ("focus_arm", "back")
+    live.say("mine failed, draft path", "bad")
+    assert status_of(live, "", "", 0.0).keys[0] == "back"
+    arm.failure = ""
+    assert "back" not in status_of(live, "", "", 0.0).keys
