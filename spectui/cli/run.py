@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 from spectui.cli import options, progress, tables
@@ -33,6 +34,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PROFILE",
         help="add the results to this profile, or to the one that the server was launched from, for spectui check",
     )
+    parser.add_argument(
+        "--silence-limit",
+        type=options.positive,
+        default=600,
+        metavar="S",
+        help="a request that says nothing for so many seconds is given up (600)",
+    )
     options.add_explain(parser)
     options.add_json(parser)
 
@@ -48,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     keep_in = keeping_evidence.chosen(args.save_evidence, target)
     arm = arms.arm_spec("A", target, key=args.key, admin_key=args.admin_key)
     chosen = options.run_options(args)
-    spec = running.build_spec([arm], chosen)
+    spec = replace(running.build_spec([arm], chosen), request_timeout_s=float(args.silence_limit))
     infos = {"A": fitting.look(arm)}
     fitting.refuse(spec, infos)
     keeping_evidence.refuse(keep_in, infos["A"])
@@ -59,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
         tables.print_fit(asked, fits, whole=args.explain)
     handle = running.start(spec)
     with progress.Progress(quiet=args.json) as shown:
+        shown.watch(arm.url, spec.request_timeout_s)
         try:
             result = running.wait(handle, shown.row)
         except KeyboardInterrupt:

@@ -62,13 +62,16 @@ def print_run(result: RunResult, curves: Mapping[Key, Any] | None = None) -> Non
     print()
     arms = len(result.arms) > 1
     for part in _parts(passes):
-        titles = [f"{p.arm + ' ' if arms else ''}{p.pass_name} ×{p.concurrency}" for p in part]
+        titles = [f"{p.arm + ' ' if arms else ''}{p.pass_name} {_load(p)}" for p in part]
         print(shown.table(("", *titles), list(_rows(part)), right=frozenset(range(1, len(titles) + 1))))
         print()
     for line in _missing(passes):
         print(wrapped(line, lead="n/a  "))
     for p in passes:
-        name = f"{p.arm} {p.pass_name} ×{p.concurrency}"
+        name = f"{p.arm} {p.pass_name} {_load(p)}"
+        if p.failed_whole:
+            print(wrapped(f"{name}: {p.failed_whole}", lead="failed    "))
+            continue
         state = p.proposer_state
         need = f" – {'; '.join(state.needs)}" if state.needs else ""
         print(wrapped(f"{name}: {state.name}: {state.detail}{need}", lead="proposer  "))
@@ -84,6 +87,11 @@ def print_run(result: RunResult, curves: Mapping[Key, Any] | None = None) -> Non
     chart = curves_text.lines((curves or {}).get(last.key), stateful=is_stateful(last.algorithm) is not False)
     if chart:
         print("\n" + "\n".join(chart))
+
+
+def _load(one: PassResult) -> str:
+    """Requests at a time: those that really were, where they were fewer than asked for."""
+    return f"×{min(one.concurrency, one.most_in_flight or one.concurrency)}"
 
 
 def _parts(passes: Sequence[PassResult], label: int = 26, column: int = 22) -> Iterable[Sequence[PassResult]]:
@@ -107,7 +115,7 @@ def _figures() -> Iterable[tuple[str, _Figure]]:
     yield "chunk gap p50 · p99", lambda p: pair(p.chunk_gap_ms)
     yield "E2E latency p50 · p99", lambda p: pair(p.e2e_ms, 0)
     yield "energy", lambda p: number(p.joules_per_token, 2, " J/token")
-    yield "proposer", lambda p: p.proposer_state.name
+    yield "proposer", lambda p: "n/a" if p.failed_whole else p.proposer_state.name
     yield "client", lambda p: "the limit" if p.client.get("bound") else "not the limit" if p.client else "n/a"
     yield "identities", _identities
 
@@ -133,6 +141,8 @@ def _missing(passes: Sequence[PassResult]) -> Iterable[str]:
     """Why a figure is not there."""
     found: dict[str, None] = {}
     for p in passes:
+        if p.failed_whole:
+            continue
         if p.accept_length is None:
             found["accept length, verify steps, step time: the route tells no verify steps of these requests"] = None
         if p.chunk_gap_ms is None:

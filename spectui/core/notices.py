@@ -27,6 +27,16 @@ def never_accepted(accept_length: float | None, steps: int | None, *, learns: bo
     return f"drafts are never accepted (accept length {accept_length:.2f} over {steps:,} verify steps): {causes}"
 
 
+def fewer_in_flight(asked: int, most: int) -> str | None:
+    """A sentence when a concurrency was asked for that was never reached; else None."""
+    if not 0 < most < asked:
+        return None
+    return (
+        f"never more than {most} of the {asked} requests asked for at a time were in flight, since no more were sent: "
+        f"a result at {most} at a time"
+    )
+
+
 def without_graphs(counters: Mapping[str, float] | None, largest: int | None = None) -> str | None:
     """A sentence when decode passes ran outside captured graphs; None when none did, or the server does not tell.
 

@@ -10,9 +10,9 @@ from typing import Any
 from spectui.core import accept
 from spectui.core.evidence import Evidence, is_stateful
 from spectui.core.identities import Identity
-from spectui.core.notices import never_accepted, without_graphs
+from spectui.core.notices import fewer_in_flight, never_accepted, without_graphs
 from spectui.core.proposer import ProposerState, proposer_state
-from spectui.core.request import RequestRecord
+from spectui.core.request import RequestRecord, all_failed
 
 Key = tuple[str, int, str]
 """(arm, concurrency, pass_name)"""
@@ -232,11 +232,19 @@ class PassResult:
         if self.speculative:
             learns = is_stateful(self.algorithm) is not False
             drafts = never_accepted(self.accept_length, self.verify_steps, learns=learns)
-        return tuple(text for text in (drafts, without_graphs(self.counters, self.captured_limit)) if text)
+        fewer = fewer_in_flight(self.concurrency, self.most_in_flight)
+        return tuple(text for text in (drafts, fewer, without_graphs(self.counters, self.captured_limit)) if text)
+
+    @property
+    def failed_whole(self) -> str:
+        """That all requests failed, and why: then there are no figures, and nothing else is worth a word."""
+        return all_failed(self.records)
 
     @cached_property
     def proposer_state(self) -> ProposerState:
         """From the journal alone; ``fairness.evidence_from`` with the answers sees more."""
+        if self.failed_whole and is_stateful(self.algorithm) is not False:
+            return ProposerState("unknown", "no request ended well, so nothing can be said of it")
         return proposer_state(self.evidence)
 
     def group(self, name: str) -> PassResult:

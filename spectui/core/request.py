@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
@@ -61,3 +63,12 @@ class RequestRecord:
     @property
     def ok(self) -> bool:
         return self.status == "ok"
+
+
+def all_failed(records: Sequence[RequestRecord]) -> str:
+    """That none of these requests ended well, and why; empty where one did, or there are none."""
+    if not records or any(record.ok for record in records):
+        return ""
+    (why, count), *others = Counter(record.error or record.status for record in records).most_common()
+    whole = f"all {len(records)} requests failed" if len(records) > 1 else "the only request failed"
+    return f"{whole}: {why}" if not others else f"{whole}, {count} of them: {why}"

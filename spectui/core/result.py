@@ -209,7 +209,7 @@ class _Fold:
         measured = tuple(r for r in records if r.phase == "measure")
         settings = head.get("settings_in_force") or head.get("settings_asked") or {}
         server = head.get("server") or {}
-        draft_tokens = settings.get("num_draft_tokens") or settings.get("block_size")
+        draft_tokens = settings.get("num_draft_tokens") or settings.get("dflash.block_size")
         marks = self.everywhere(key[0], head) + self.key_marks.get(key, [])
         joined = any(m.get("name") == "route_joined_steps" for m in marks)
         spans = [s for s in self.spans.get(key, []) if s.grown is not None and s.sent]

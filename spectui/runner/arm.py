@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from spectui.core.evidence import is_stateful
-from spectui.core.request import RequestRecord
 from spectui.core.rows import ArmHead
 from spectui.core.spec import ArmSpec, Prompt, RunSpec
 from spectui.engines.sglang.address import read_key
@@ -16,18 +15,17 @@ from spectui.engines.sglang.client import SglangClient
 from spectui.engines.sglang.errors import EngineError
 from spectui.engines.sglang.info import ServerInfo
 from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable
+from spectui.runner.counters import Sent, foreign_traffic
 from spectui.runner.routes import IDS, Route, candidates
 from spectui.runner.transport import Lag, Transport, open_transport
 
 IDLE_LOOK_S = 1.0
 """Between the two looks that tell whether others use a server."""
-TOKENS_ALLOWED = 8
-"""Generated tokens beyond our own that are no sign of others: health probes make one each."""
-SHARE_ALLOWED = 0.005
 BUSY = 0.85
 """CPU seconds of the client a second of wall time, above which it may have been the brake."""
 LATE = 0.05
 """Share of reads more than 5 ms late, above which it may have been."""
+_THRESHOLDS = ("accept_threshold_single", "accept_threshold_acc")
 
 
 @dataclass
@@ -63,22 +61,6 @@ class Cost:
             "late_share": late,
             "bound": busy > BUSY or (late or 0.0) > LATE,
         }
-
-
-@dataclass
-class Sent:
-    """What we asked of a server, to tell our traffic from that of others."""
-
-    requests: int = 0
-    tokens: int = 0
-    unsure: bool = False
-    """A request did not end well, so that the server may have counted more of it than we saw."""
-
-    def add(self, record: RequestRecord) -> None:
-        self.requests += 1
-        self.tokens += record.completion_tokens or 0
-        if not record.ok:
-            self.unsure = True
 
 
 class Arm:
@@ -159,6 +141,12 @@ class Arm:
         """The most tokens that a verify step can give; None where nothing is drafted or it is not told."""
         settings = self.info.settings
         return None if settings.get("adaptive") else settings.get("num_draft_tokens")
+
+    @property
+    def lossy(self) -> str:
+        """Which thresholds of acceptance are loosened, as words; empty for exact verification."""
+        values = [(name, self.info.settings.get(name)) for name in _THRESHOLDS]
+        return " and ".join(f"{n} {v:g}" for n, v in values if isinstance(v, int | float) and v < 1)
 
     @property
     def takes_seed(self) -> bool:
@@ -252,65 +240,3 @@ class Arm:
                 owned=self.spec.owned,
             )
         )
-
-
-def foreign_traffic(before: dict[str, float], after: dict[str, float], ours: Sent) -> str:
-    """What a server's counters say of others' requests between two readings; empty when nothing does.
-
-    Counters move when a request finishes (SGLang 0.4.9 to 0.5.23), so what others have in flight is not seen yet.
-    """
-    tokens = _grown(before, after, "generation_tokens_total")
-    requests = _grown(before, after, "num_requests_total")
-    if ours.unsure:
-        return ""
-    more = None if requests is None else requests - ours.requests
-    if tokens is None:
-        return f"{more:.0f} requests more than ours have finished" if more is not None and more > 0 else ""
-    extra = tokens - ours.tokens
-    if extra > max(TOKENS_ALLOWED, SHARE_ALLOWED * ours.tokens) or (more is not None and more > 0 and extra > more):
-        return f"{extra:.0f} tokens more than ours were generated"
-    return ""
-
-
-def joined_steps(
-    records: Sequence[RequestRecord], before: dict[str, Any], after: dict[str, Any], draft_tokens: object = None
-) -> str:
-    """What says that events held several verify steps each; empty when nothing does.
-
-    By request where the route tells its steps; else by events larger than a step of ``draft_tokens`` can be, and by
-    the server's counter of verify steps over these requests, where it counts no more than their tokens. ``before``
-    and ``after`` are fields of metrics rows.
-    """
-    marked = sum("route_joined_steps" in record.marks for record in records)
-    if marked:
-        return f"{marked} of {len(records)} streams held several verify steps in one event"
-    if isinstance(draft_tokens, int) and draft_tokens > 1:
-        large = sum(any(n > draft_tokens for n in record.increments[1:]) for record in records)
-        if large:
-            return f"{large} of {len(records)} streams held more tokens in one event than a verify step can give"
-    if "counters" not in before or "counters" not in after:
-        return ""
-    if any(r.verify_steps is not None or not (r.ok and r.increments) for r in records):
-        return ""
-    steps = _grown(before["counters"], after["counters"], "spec_verify_calls_total")
-    tokens = _grown(before["counters"], after["counters"], "generation_tokens_total")
-    events = sum(len(record.increments) - 1 for record in records)
-    if not steps or steps <= events or tokens != sum(record.completion_tokens or 0 for record in records):
-        return ""
-    return (
-        f"the streams show {events:,} events after the first ones, the server counted {steps:,.0f} verify steps: "
-        "events held several steps each, so acceptance is taken from its counters"
-    )
-
-
-def _grown(before: dict[str, float], after: dict[str, float], name: str) -> float | None:
-    if name not in after and name not in before:
-        return None
-    # A counter appears with its first increment.
-    grown = after.get(name, 0.0) - before.get(name, 0.0)
-    return grown if grown >= 0 else None
-
-
-def restarted(before: dict[str, float], after: dict[str, float]) -> bool:
-    """A counter went down: the server was started again in between."""
-    return any(after.get(name, 0.0) < value for name, value in before.items() if name.endswith("_total"))

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spectui import __version__
+from spectui.core.request import all_failed
 from spectui.core.rows import SCHEMA
 from spectui.core.spec import ArmSpec, Prompt, RunSpec, enough_name
 from spectui.engines.sglang.errors import EngineError, NotReachable, NotSglang, StillStarting
 from spectui.runner.answers import Answers, Live
-from spectui.runner.arm import Arm, Cost, Sent, Tally, foreign_traffic, joined_steps, restarted
+from spectui.runner.arm import Arm, Cost, Tally
+from spectui.runner.counters import Sent, foreign_traffic, joined_steps, restarted
 from spectui.runner.failure import RunFailed, Stopped
 from spectui.runner.node import environment_of, gpus_of, node_head
 from spectui.runner.orders import check
@@ -105,7 +107,8 @@ class Measurement:
             if outcome.ending.state in ("refused", "unreachable"):
                 raise RunFailed(words, 3)
             if outcome.ending.state != "status" or not arm.next_route(True, f"HTTP {outcome.ending.status}"):
-                raise RunFailed(f"{words}. No token came")
+                came = outcome.record.completion_tokens
+                raise RunFailed(f"{words}. {'The first request did not end well' if came else 'No token came'}")
 
     def _head(self, panel: GpuPanel | None) -> None:
         spec = self.spec
@@ -115,6 +118,10 @@ class Measurement:
             arm.gpus = frozenset(gpus_of(arm.spec.server_pid, panel))
             heads.append(arm.head(tuple(m.name for m in environment)))
             marks += [(arm.name, m.name, m.text) for m in environment]
+            if arm.lossy:
+                greedy = "; at temperature 0 that changes nothing" if spec.temperature == 0 else ""
+                words = f"it may accept drafts that the model would not have written ({arm.lossy}, exact is 1){greedy}"
+                marks.append((arm.name, "lossy", words))
             if arm.route_change:
                 marks.append((arm.name, "route", f"not the best route: {arm.route_change}"))
             if spec.seed is not None and spec.temperature != 0 and not arm.takes_seed:
@@ -169,8 +176,9 @@ class Measurement:
             priming.end(arm)
             self._check_settings(arm, was)
             records = [outcome.record for outcome in outcomes[arm.name]]
-            if records and not any(record.ok for record in records):
-                raise RunFailed(f"arm {arm.name}: no request of this {pass_name} pass succeeded: {records[0].error}")
+            why = all_failed(records)
+            if why:
+                raise RunFailed(f"arm {arm.name}, {pass_name} pass: {why}")
 
     def _enough(self, pass_name: str, level: int) -> bool:
         """Whoever follows the run has seen enough of this pass: a file of this name in its folder says so."""

@@ -24,7 +24,7 @@ def shown(capsys: pytest.CaptureFixture[str], *rows: dict[str, object]) -> str:
 def test_passes_stand_side_by_side_as_many_as_fit(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [made.head(made.arm_head("A", "none"))]
     for level in (1, 2, 4, 8):
-        rows += [made.row_of(made.record(n, concurrency=level)) for n in range(3)]
+        rows += [made.row_of(made.record(n, concurrency=level, start_s=100.0)) for n in range(8)]
     text = shown(capsys, *rows)
     assert max(map(len, text.splitlines())) <= 100
     assert text.count("output tok/s") == 2
@@ -59,6 +59,23 @@ def test_each_arm_tells_why_the_prompts_do_not_suit_it(capsys: pytest.CaptureFix
     assert told.endswith(
         "A NGRAM poor (too little to feed; give more prompts); B none poor (1 more prompt at least); C none good"
     )
+
+
+def test_where_all_requests_failed_that_is_all_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    bad = [made.record(n, status="failed", error="HTTP 400: too long", completion_tokens=None) for n in range(3)]
+    text = shown(capsys, made.head(made.arm_head("A", "NGRAM")), *map(made.row_of, bad))
+    assert "failed    A warm ×1: all 3 requests failed: HTTP 400: too long" in text
+    assert "requests (failed)" in text
+    assert not any(line.startswith(("proposer  A", "n/a  ", "notice", "identity")) for line in text.splitlines())
+
+
+def test_fewer_in_flight_than_asked_for_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [made.head()] + [made.row_of(made.record(n, concurrency=16, start_s=100.0)) for n in range(3)]
+    text = shown(capsys, *rows)
+    assert "warm ×3" in text
+    assert "warm ×16" not in text
+    told = " ".join(text.split())
+    assert "never more than 3 of the 16 requests asked for at a time were in flight" in told
 
 
 def test_nothing_measured_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -194,6 +194,12 @@ def test_marks_hold_for_the_passes_they_were_set_in() -> None:
     assert len(result.marks) == 2
 
 
+def test_the_block_size_of_dflash_is_its_number_of_draft_tokens() -> None:
+    arm = arm_head("A", "DFLASH", settings_in_force={"dflash.block_size": 16})
+    result = fold([head(arm), row_of(record())])
+    assert result.passes[("A", 1, "warm")].draft_tokens == 16
+
+
 def test_groups_share_the_window_and_split_the_rest() -> None:
     rows = [record(0, group="code", verify_steps=40), record(1, group="chat", verify_steps=80)]
     said = fold(journal(*map(row_of, rows))).passes["A", 1, "warm"].as_json()["by_group"]

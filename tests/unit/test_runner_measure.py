@@ -25,7 +25,7 @@ from spectui.core.rows import Row
 from spectui.core.spec import ArmSpec, Prompt, RunSpec, WorkloadRef
 from spectui.hosts.gpus import GpuPanel
 from spectui.runner.__main__ import Signals, run
-from spectui.runner.arm import Sent, foreign_traffic, restarted
+from spectui.runner.counters import Sent, foreign_traffic, restarted
 from spectui.runner.measure import Measurement
 from spectui.runner.watch import Followed, Watch
 from spectui.store import journal
@@ -45,6 +45,7 @@ class FakeSglang:
     """Tokens of others that are counted with each of our requests."""
     running: int = 0
     refuse_native: bool = False
+    threshold: float = 1.0
     key: str | None = None
     stream: Callable[[Talk, int, dict[str, Any]], None] | None = None
     calls: list[str] = field(default_factory=list)
@@ -79,6 +80,7 @@ class FakeSglang:
             "speculative_algorithm": self.algorithm,
             "speculative_num_draft_tokens": 8 if self.algorithm else None,
             "incremental_streaming_output": self.incremental,
+            "speculative_accept_threshold_acc": self.threshold,
             "internal_states": [{}],
         }
         self.json(talk, body)
@@ -543,6 +545,45 @@ def test_one_bad_request_is_named_and_the_run_goes_on(
     assert words in bad[0]["error"]
     assert of(rows, "phase", phase="measure", state="end")[0]["detail"] == {"requests": 6, "failed": 1}
     assert fold(rows).passes[("A", 1, "cold")].output_tokens == 100, "a failed request's tokens do not count"
+
+
+def test_a_stream_that_stops_is_not_said_to_have_given_no_token(tmp_path: Path) -> None:
+    def two_tokens(talk: Talk, seen: int, asked: dict[str, Any]) -> None:
+        talk.head()
+        talk.event({"text": "w w", "output_ids": [0, 1], "meta_info": {"completion_tokens": 2, "finish_reason": None}})
+        talk.wait_for_hang_up()
+
+    with ScriptedServer(FakeSglang(stream=two_tokens)) as server:
+        code, rows = carry_out(spec_of(tmp_path, server.url, request_timeout_s=0.3))
+    assert code == 1
+    assert "nothing received for 0.3 s after 2 tokens" in rows[-1]["reason"]
+    assert "No token" not in rows[-1]["reason"]
+
+
+def test_where_all_requests_fail_the_run_says_how_many_and_why(tmp_path: Path) -> None:
+    def refuse(talk: Talk, seen: int, asked: dict[str, Any]) -> None:
+        if asked["sampling_params"]["max_new_tokens"] == 20:
+            talk.answer(400, b'{"error":{"message":"too long"}}')
+        else:
+            fake.answer(talk, asked["sampling_params"]["max_new_tokens"])
+
+    fake = FakeSglang(stream=refuse)
+    with ScriptedServer(fake) as server:
+        code, rows = carry_out(spec_of(tmp_path, server.url))
+    assert code == 1
+    assert rows[-1]["reason"] == "arm A, cold pass: all 6 requests failed: HTTP 400: too long"
+
+
+@pytest.mark.parametrize(("threshold", "temperature"), [(0.9, 0.7), (0.9, 0.0), (1.0, 0.7)])
+def test_loosened_acceptance_is_marked(tmp_path: Path, threshold: float, temperature: float) -> None:
+    fake = FakeSglang(algorithm="EAGLE3", threshold=threshold)
+    with ScriptedServer(fake) as server:
+        _, rows = carry_out(spec_of(tmp_path, server.url, temperature=temperature, measuring=prompts("m", 1)))
+    marks = [row["detail"] for row in of(rows, "mark", name="lossy")]
+    assert len(marks) == (threshold < 1)
+    if marks:
+        assert "accept_threshold_acc 0.9" in marks[0]
+        assert ("changes nothing" in marks[0]) == (temperature == 0.0)
 
 
 def test_a_server_that_dies_ends_the_run_and_keeps_what_there_is(tmp_path: Path) -> None:

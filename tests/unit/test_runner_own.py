@@ -21,7 +21,7 @@ from spectui.engines.sglang.contract import contract_for
 from spectui.hosts import discover
 from spectui.hosts.discover import FoundServer
 from spectui.hosts.gpus import GpuSampler
-from spectui.runner.arm import joined_steps
+from spectui.runner.counters import joined_steps
 from spectui.runner.watch import Watch
 from spectui.session import arms, history_of_feeding, running
 from spectui.store import journal
