@@ -273,10 +273,8 @@ class SpectuiApp(App[None]):
 
 def nothing_yet(now: float) -> Snapshot:
     """What the very first frame shows."""
-    arms = (
-        ArmView("A", "connecting", trouble="looking for servers …"),
-        ArmView("B", "none", trouble="nothing here yet"),
-    )
+    a = ArmView("A", "connecting", trouble="looking for servers …")
+    b = ArmView("B", "none", trouble="nothing here yet")
     status = Status("starting …", keys=("quit",))
     return Snapshot(now, os.uname().nodename, (a, b), "A", None, gpu_note="being looked for", status=status)
 
