@@ -77,7 +77,9 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         state = sweeping.state_of(folder)
     if args.save and any(entry.get("setting") for entry in state.best):
-        state.saved = [str(p.path) for p in sweeping.save_best(folder, args.save)]
+        from spectui.session import sweep_saving
+
+        state.saved = [str(p.path) for p in sweep_saving.save_best(folder, args.save)]
     said = {**state.as_json(), "folder": str(folder), "sweep": folder.name}
     if args.json:
         print(json.dumps(said))
@@ -218,7 +220,7 @@ def print_sweep(said: Mapping[str, Any]) -> None:
     rows = []
     for setting in said["settings"]:
         if setting["status"] in ("merged", "refused", "failed"):
-            rows.append((setting["name"], "", "", "", "", "", setting["status"]))
+            rows.append((setting["name"], "", "", "", "", "", "", setting["status"]))
             continue
         for cell in setting["by_concurrency"]:
             found, guess = cell["measured"] or {}, cell["predicted"] or {}
@@ -229,15 +231,28 @@ def print_sweep(said: Mapping[str, Any]) -> None:
                     _number(guess.get("accept_length"), 2),
                     _number(found.get("accept_length"), 2),
                     _range(guess.get("tokens_per_s"), guess.get("interval")),
-                    _range(found.get("tokens_per_s"), found.get("interval")),
+                    _range(found.get("tokens_per_s"), None if found.get("over_none") else found.get("interval")),
+                    _ratio(found.get("over_none")),
                     cell["status"],
                 )
             )
-    head = ("setting", "load", "accept length: predicted", "measured", "tok/s: predicted", "measured", "status")
-    print(shown.table(head, rows, right=frozenset((2, 3, 4, 5))))
+    head = (
+        "setting",
+        "load",
+        "accept length: predicted",
+        "measured",
+        "tok/s: predicted",
+        "measured",
+        "over none",
+        "status",
+    )
+    print(shown.table(head, rows, right=frozenset((2, 3, 4, 5, 6))))
+    told: dict[str, list[str]] = {}
     for setting in said["settings"]:
         if setting["reason"] and setting["status"] != "measured":
-            print(safe_text(f"{setting['name']}: {setting['reason']}", 600))
+            told.setdefault(setting["reason"], []).append(setting["name"])
+    for reason, names in told.items():
+        print(safe_text(f"{'; '.join(names)}: {reason}", 600))
     for entry in said["best"]:
         _print_best(entry)
     for path in said["saved"]:
@@ -249,16 +264,30 @@ def _print_best(entry: Mapping[str, Any]) -> None:
     if entry["setting"] is None:
         print(f"{at}: no setting was measured in a fair trial")
     else:
-        ties = f"; not shown to be faster than {', '.join(entry['tied_with'])}" if entry["tied_with"] else ""
+        over = f", {_ratio(entry['over_none'])} of none" if entry.get("over_none") else ""
         print(
-            safe_text(f"{at}: {entry['setting']}, {_range(entry['tokens_per_s'], entry['interval'])} tok/s{ties}", 600)
+            safe_text(f"{at}: {entry['setting']}, {_range(entry['tokens_per_s'], entry['interval'])} tok/s{over}", 600)
         )
+        for other in entry["against"]:
+            if other["setting"] in entry["tied_with"]:
+                why = f": {'; '.join(other['reasons'])}" if other["reasons"] else ""
+                print(safe_text(f"{at}: not shown to be faster than {other['setting']} ({_ratio(other)}){why}", 600))
+        if entry["tied_with"]:
+            print(f"{at}: spectui compare tells two servers apart sooner, since it measures them by turns")
     for other in entry["withheld"]:
         print(safe_text(f"{at}: {other['setting']} is not ranked: {'; '.join(other['reasons'])}", 600))
 
 
 def _number(value: Any, digits: int) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
+
+
+def _ratio(over: Mapping[str, Any] | None) -> str:
+    """Prompt by prompt, so narrower than what the two intervals together would say."""
+    if not over or over.get("ratio") is None:
+        return ""
+    low, high = over.get("interval") or (None, None)
+    return f"{over['ratio']:.2f}×" + (f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else "")
 
 
 def _range(value: Any, interval: Any) -> str:

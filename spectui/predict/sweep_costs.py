@@ -35,7 +35,8 @@ def costs(
     extra_s: float = 0.0,
 ) -> Costs:
     """``starts``: setting -> seconds that a start took before, None where none was seen; ``feeding``: feeding prompts
-    that a stateful setting may be sent; ``pace``: what cells took in this sweep over what was thought; ``paces``: the same by algorithm, where it ran."""
+    that a stateful setting may be sent; ``pace``: what cells took in this sweep over what was thought; ``paces``: the
+    same by algorithm, where it ran."""
     seen = [s for s in starts.values() if s is not None]
     usual = sorted(seen)[len(seen) // 2] if seen else START_GUESS_S
     guessed = not seen and any(s is None for s in starts.values())

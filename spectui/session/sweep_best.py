@@ -13,7 +13,7 @@ from spectui.core.estimate import LEVEL
 from spectui.core.fairness import against_best
 from spectui.core.passes import PassResult
 from spectui.core.result import RunResult
-from spectui.core.stats import FASTER, NOT_FAIR
+from spectui.core.stats import FASTER, NO_DIFFERENCE, NOT_FAIR, SLOWER
 from spectui.predict.breakeven import ratio_spread
 from spectui.predict.sweep import Cell, Measured
 from spectui.session import SessionError
@@ -30,6 +30,8 @@ class MeasuredCell:
     result: RunResult
     one: PassResult
     stopped_early: bool = False
+    why: str = ""
+    """Why it was stopped early."""
 
     @property
     def cell(self) -> Cell:
@@ -47,12 +49,14 @@ class MeasuredCell:
         fair = not against_best(self.one) and not self.stopped_early
         return Measured(speed, speed * exp(-reach), speed * exp(reach), error, fair)
 
-    def as_json(self, noise: float) -> dict[str, Any]:
+    def as_json(self, noise: float, baseline: MeasuredCell | None = None) -> dict[str, Any]:
+        """``baseline``: without speculation at the same concurrency."""
         figures = self.figures(noise)
         one = self.one
         return {
             "tokens_per_s": one.output_tokens_per_s,
             "interval": [figures.low, figures.high] if figures else None,
+            "over_none": None if baseline is None or baseline.setting == self.setting else over(self, baseline),
             "accept_length": one.accept_length,
             "step_time_ms": one.step_time_ms,
             "requests": len(one.good),
@@ -106,22 +110,32 @@ def _at(level: int, cells: list[MeasuredCell], noise: float) -> dict[str, Any]:
         accept_length=top.one.accept_length,
         run=top.folder.name,
     )
+    plain = next((c for c in cells if not c.one.speculative), None)
+    if plain is not None and plain is not top:
+        entry["over_none"] = over(top, plain)
     for _, other in [pair for pair in known if pair[1] is not top and (pair[0].fair or pair[1].stopped_early)]:
-        said = _against(top, other)
+        said = {"setting": other.setting, **over(top, other)}
         entry["against"].append(said)
         if said["verdict"] != FASTER and not other.stopped_early:
             entry["tied_with"].append(other.setting)
     return entry
 
 
-def _against(top: MeasuredCell, other: MeasuredCell) -> dict[str, Any]:
-    """The best over another: ratio, interval, verdict."""
+def over(top: MeasuredCell, other: MeasuredCell) -> dict[str, Any]:
+    """One setting over another: ratio, interval, verdict, and what would narrow it, as ``spectui compare`` says it:
+    prompts are paired, so what they differ by among themselves does not count."""
     try:
         compared = compare_sources(_source(top), _source(other), top.one.pass_name)
     except SessionError as error:
-        return {"setting": other.setting, "ratio": None, "interval": None, "verdict": NOT_FAIR, "reasons": [str(error)]}
+        return {"ratio": None, "interval": None, "verdict": NOT_FAIR, "reasons": [str(error)]}
     row: Mapping[str, Any] = compared.rows[0].as_json()
-    return {"setting": other.setting, **{key: row[key] for key in ("ratio", "interval", "verdict", "reasons")}}
+    said = {key: row[key] for key in ("ratio", "interval", "verdict", "reasons")}
+    if top.stopped_early or other.stopped_early:
+        # Its last requests were cut off by us, which breaks its counts against the server's; that is why it lost.
+        low, high = row["interval"] or (0.0, float("inf"))
+        word = FASTER if low > 1.0 else SLOWER if high < 1.0 else NO_DIFFERENCE
+        said.update(verdict=word, reasons=[other.why or top.why or "stopped early"])
+    return said
 
 
 def _source(cell: MeasuredCell) -> ArmSource:

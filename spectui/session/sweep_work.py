@@ -113,7 +113,8 @@ class Sweeper:
             except (SessionError, OSError):
                 continue
             self._know.learn(folder, result)
-            self._keep(name, level, folder, result, row.get("status") == "stopped early")
+            early = str(row.get("reason") or "stopped early") if row.get("status") == "stopped early" else ""
+            self._keep(name, level, folder, result, early)
         if self.state.fed_run:
             self._take_fed(Path(self.state.fed_run))
 
@@ -184,8 +185,8 @@ class Sweeper:
         pace = self._know.paces.get(setting.algorithm, self._know.pace)
         self._spent.setdefault(setting.algorithm, []).append((self._costs.run(cell) / max(pace, 1e-6), taken))
         self._know.learn(handle.folder, result)
-        kept = None if status == "failed" else self._keep(setting.name, level, handle.folder, result, bool(why))
-        said = None if kept is None else kept.as_json(self._noise)
+        kept = None if status == "failed" else self._keep(setting.name, level, handle.folder, result, why)
+        said = None if kept is None else kept.as_json(self._noise, self._baseline(level))
         self._say(
             "cell", setting=setting.name, concurrency=level, state="end", status=status, reason=reason,
             run=spec.run_id, folder=str(handle.folder), measured=said,
@@ -236,11 +237,15 @@ class Sweeper:
             noise=self._noise,
         )
 
-    def _keep(self, name: str, level: int, folder: Path, result: RunResult, early: bool) -> MeasuredCell | None:
+    def _baseline(self, level: int) -> MeasuredCell | None:
+        return next((c for (_, at), c in self._measured.items() if at == level and not c.one.speculative), None)
+
+    def _keep(self, name: str, level: int, folder: Path, result: RunResult, early: str) -> MeasuredCell | None:
+        """``early``: why it was stopped before its end."""
         one = next((p for (_, c, n), p in result.passes.items() if c == level and n == self.work.ranking), None)
         if one is None or not one.good:
             return None
-        self._measured[name, level] = MeasuredCell(name, level, folder, result, one, early)
+        self._measured[name, level] = MeasuredCell(name, level, folder, result, one, bool(early), early)
         return self._measured[name, level]
 
     def _track(self, kept: MeasuredCell, predicted: Prediction) -> None:

@@ -1,4 +1,4 @@
-"""A sweep as a process of its own: started, followed, ended early, taken up again; saved as a profile.
+"""A sweep as a process of its own: started, followed, ended early, taken up again.
 
 ``python -m spectui.session.sweeping SWEEP/spec.json`` carries it out, in its own process session, so that it outlives
 the terminal; ``SWEEP/journal.jsonl`` says what happens, and screens and the command line follow that. SIGTERM or SIGINT
@@ -15,19 +15,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
-from spectui.core.profile import Profile
 from spectui.core.rows import Row
 from spectui.hosts.processes import start_ticks
 from spectui.session import SessionError, sweep_spec
 from spectui.session.running import RunHandle
 from spectui.session.sweep_spec import SweepSpec, Work, sweeps_dir, work_of
 from spectui.session.sweep_state import SweepState, fold
-from spectui.store import journal, locations, profiles
+from spectui.store import journal
+
+if TYPE_CHECKING:
+    from spectui.predict.replay_grid import Cancelled, Watch
 
 RECORD = "process.json"
 STOP_PATIENCE_S = 180.0
@@ -75,13 +77,21 @@ def in_progress() -> list[SweepHandle]:
     return [handle for handle in found if handle.alive()]
 
 
-def plan_only(spec: SweepSpec, now: float | None = None) -> SweepState:
-    """What would be done, from what this node knows; starts nothing and writes nothing."""
+def plan_only(
+    spec: SweepSpec,
+    now: float | None = None,
+    *,
+    watch: Watch | None = None,
+    cancelled: Cancelled | None = None,
+) -> SweepState:
+    """What would be done, from what this node knows; starts nothing and writes nothing. ``watch`` and ``cancelled``
+    are of the replay that it may need; ended early, the plan goes without it."""
     from spectui.session.sweep_knowledge import Knowledge
     from spectui.session.sweep_work import plan_json, setting_json
 
     work = work_of(spec)
-    plan, predicted, missing, _ = Knowledge(work, processes=None).plan(time.time() if now is None else now, measured={})
+    know = Knowledge(work, processes=None, watch=watch, cancelled=cancelled)
+    plan, predicted, missing, _ = know.plan(time.time() if now is None else now, measured={})
     head = {
         "kind": "head",
         "sweep_id": None,
@@ -202,56 +212,6 @@ def stop(handle: SweepHandle, patience_s: float = STOP_PATIENCE_S) -> None:
     while handle.alive() and time.monotonic() < deadline:
         time.sleep(0.05)
     _children[:] = [child for child in _children if child.poll() is None]
-
-
-def save_best(folder: Path, name: str, *, replace_existing: bool = False) -> list[Profile]:
-    """The best setting as a profile; where it differs by concurrency, one profile each, named NAME-cN."""
-    work, state = work_of(sweep_spec.load(folder / "spec.json")), state_of(folder)
-    settings = {s.name: s for s in work.settings}
-    winners: dict[str, list[dict[str, Any]]] = {}
-    for entry in state.best:
-        if entry.get("setting") in settings:
-            winners.setdefault(entry["setting"], []).append(entry)
-    if not winners:
-        raise SessionError("no setting was shown to be the best in a fair trial, so there is nothing to save")
-    saved = []
-    for setting, entries in winners.items():
-        levels = [entry["concurrency"] for entry in entries]
-        called = name if len(winners) == 1 else f"{name}-c{'-'.join(map(str, levels))}"
-        evidence = tuple(_evidence(work, folder, entry, settings[setting].plan.in_force) for entry in entries)
-        made = replace(
-            work.profile_for(settings[setting]),
-            name=called,
-            notes=f"Best of sweep {folder.name} at {', '.join(map(str, levels))} at a time.",
-            workload=_workload(work, levels),
-            evidence=evidence,
-            path=None,
-            digest=None,
-        )
-        saved.append(profiles.save(made, locations.profiles_dir() / profiles.file_name(called),
-                                   replace_existing=replace_existing))  # fmt: skip
-    return saved
-
-
-def _workload(work: Work, levels: list[int]) -> dict[str, Any]:
-    options = work.options
-    source = {"file": str(options.file)} if options.file is not None else {"name": work.workload.name}
-    return {**source, "concurrency": levels, "passes": list(options.passes), "max_tokens": work.max_tokens}
-
-
-def _evidence(work: Work, folder: Path, entry: dict[str, Any], in_force: Any) -> dict[str, Any]:
-    return {
-        "when": time.strftime("%Y-%m-%d %H:%M"),
-        "sweep": folder.name,
-        "run": entry.get("run"),
-        "workload": work.workload.name,
-        "concurrency": entry["concurrency"],
-        "tokens_per_s": round(entry["tokens_per_s"], 2),
-        "interval": [round(v, 2) for v in entry["interval"]],
-        "accept_length": entry.get("accept_length"),
-        "tied_with": list(entry["tied_with"]),
-        "in_force": {k: v for k, v in in_force.items() if not k.startswith("server.") and v is not None},
-    }
 
 
 # -- the process

@@ -15,7 +15,7 @@ from pages import Live, Pages, lines_of, settle
 from screen_makers import Ground
 
 from spectui.core.rows import Row
-from spectui.session import SessionError, checking, serving, sweeping
+from spectui.session import SessionError, checking, serving, sweep_saving, sweeping
 from spectui.session.running import RunOptions
 from spectui.store import journal, locations, runs
 from spectui.ui.run_options import faults_of
@@ -359,7 +359,7 @@ async def test_a_sweep_is_planned_from_the_form_and_begun(ground: Ground) -> Non
         begun.append(spec)
         return SimpleNamespace(folder=ground.folder)
 
-    ground.monkeypatch.setattr(sweeping, "plan_only", lambda spec: data.sweep())
+    ground.monkeypatch.setattr(sweeping, "plan_only", lambda spec, **_: data.sweep())
     ground.monkeypatch.setattr(sweeping, "start", start)
     async with on(SweepScreen(Live())) as pilot:
         await until(pilot, "3 settings, 3 restarts")
@@ -394,7 +394,7 @@ async def test_the_best_of_a_sweep_is_saved_under_a_typed_name(ground: Ground) -
         saved.append(name)
         return [SimpleNamespace(name=name)]
 
-    ground.monkeypatch.setattr(sweeping, "save_best", save)
+    ground.monkeypatch.setattr(sweep_saving, "save_best", save)
     async with on(makers.make_sweep(ground)) as pilot:
         assert "saved: mine-best" in await press(pilot, "ctrl+s", "enter")
     assert saved == ["mine-best"]

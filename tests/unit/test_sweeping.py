@@ -14,7 +14,7 @@ from core_records import arm_head, head, record, row_of
 from spectui.core.profile import Profile, ServerPart, SpeculativePart
 from spectui.core.result import fold as fold_run
 from spectui.predict.settings_grid import Axes
-from spectui.session import SessionError, sweep_best, sweep_sources, sweep_spec, sweeping
+from spectui.session import SessionError, sweep_best, sweep_saving, sweep_sources, sweep_spec, sweeping
 from spectui.session.running import RunOptions
 from spectui.session.sweep_best import MeasuredCell
 from spectui.session.sweep_knowledge import Knowledge
@@ -248,8 +248,24 @@ def test_a_starved_store_is_not_ranked(home: Path) -> None:
 
 
 def test_what_was_stopped_early_neither_wins_nor_ties(home: Path) -> None:
-    found = sweep_best.best([cell("a", 1.0, home, stopped_early=True), cell("b", 1.0, home)], (1,), 0.0)[0]
+    cells = [cell("a", 1.5, home, stopped_early=True, why="cannot win: 0.6×"), cell("b", 1.0, home)]
+    found = sweep_best.best(cells, (1,), 0.0)[0]
     assert (found["setting"], found["tied_with"]) == ("b", [])
+    # That we cut it off, which breaks its counts against the server's, is no reason to call it unfair.
+    (against,) = found["against"]
+    assert (against["verdict"], against["reasons"]) == ("faster", ["cannot win: 0.6×"])
+
+
+def test_held_against_the_baseline_prompt_by_prompt(home: Path) -> None:
+    plain, quick = cell("none", 2.0, home), cell("quick", 1.0, home)
+    said = quick.as_json(0.0, plain)["over_none"]
+    assert said["ratio"] == pytest.approx(2.0, rel=0.01)
+    assert said["interval"][0] < 2.0 < said["interval"][1]
+    assert said["verdict"] == "faster"
+    assert plain.as_json(0.0, plain)["over_none"] is None
+    near = cell("near", 1.99, home).as_json(0.0, plain)["over_none"]
+    assert near["verdict"] == "no difference shown"
+    assert near["reasons"], "it says what would narrow it"
 
 
 def test_the_noise_of_the_node_widens_the_interval(home: Path) -> None:
@@ -281,25 +297,27 @@ def winner(level: int, name: str) -> dict[str, Any]:
 
 def test_one_profile_where_one_setting_is_best_at_all_loads(home: Path) -> None:
     folder = saved_sweep([winner(1, "NGRAM 8 draft tokens"), winner(4, "NGRAM 8 draft tokens")])
-    (made,) = sweeping.save_best(folder, "best")
+    (made,) = sweep_saving.save_best(folder, "best")
     again = profiles.load(str(made.path))
     assert again.name == "best"
     assert again.speculative.knobs["num_draft_tokens"] == 8
-    assert [e["concurrency"] for e in again.evidence] == [1, 4]
-    assert again.evidence[0]["in_force"]["num_draft_tokens"] == 8, "asked and resolved are both kept"
+    assert [e["result"][0]["concurrency"] for e in again.evidence] == [1, 4]
+    assert again.evidence[0]["result"][0]["output_tokens_per_s"] == [100.0, 90.0, 110.0]
+    assert again.evidence[0]["settings_in_force"]["num_draft_tokens"] == 8, "asked and resolved are both kept"
+    assert again.evidence[0]["tied_with"] == ["none"]
     assert again.workload["name"] == "json"
     with pytest.raises(profiles.ProfileConflict):
-        sweeping.save_best(folder, "best")
+        sweep_saving.save_best(folder, "best")
 
 
 def test_a_profile_each_where_loads_differ(home: Path) -> None:
     folder = saved_sweep([winner(1, "NGRAM 4 draft tokens"), winner(4, "none")])
-    assert [p.name for p in sweeping.save_best(folder, "best")] == ["best-c1", "best-c4"]
+    assert [p.name for p in sweep_saving.save_best(folder, "best")] == ["best-c1", "best-c4"]
 
 
 def test_nothing_to_save(home: Path) -> None:
     with pytest.raises(SessionError, match="nothing to save"):
-        sweeping.save_best(saved_sweep([{"concurrency": 1, "setting": None}]), "best")
+        sweep_saving.save_best(saved_sweep([{"concurrency": 1, "setting": None}]), "best")
 
 
 # -- what stored runs tell

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from spectui.predict.settings_grid import Axes
-from spectui.session import SessionError, sweep_spec, sweeping
+from spectui.session import SessionError, sweep_saving, sweep_spec, sweeping
 from spectui.session.running import RunOptions
 from spectui.session.sweep_state import SweepState
 from spectui.store import profiles
@@ -338,7 +338,7 @@ class SweepScreen(page.Page):
 
         def save(name: str) -> None:
             if name:
-                self.later(lambda: f"saved: {', '.join(p.name for p in sweeping.save_best(folder, name))}")
+                self.later(lambda: f"saved: {', '.join(p.name for p in sweep_saving.save_best(folder, name))}")
 
         suggestion = f"{self.data.state.head.get('profile') or 'sweep'}-best"
         self.ask(Question("save the best setting as a profile named", save, given=suggestion))
