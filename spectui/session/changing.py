@@ -96,7 +96,8 @@ class Changing:
             return made
 
         before = old if was_ready and not back else None
-        return self._begin(arm, start, lambda _record: kept, before, back=back)
+        said = self._begin(arm, start, lambda _record: kept, before, back=back)
+        return said if record is not None else said + _until_when()
 
     def adopt(self, arm: LiveArm, adoption: Adoption, original: Profile, typed: str) -> str:
         """Relaunches a server that spectui did not start, once its URL was typed; from then on it is one of ours."""
@@ -184,6 +185,14 @@ def port_for(name: str) -> int:
 
     taken = {r.port + n for r in servers.records() if r.name != name and alive(r) for n in range(10)}
     return ports.free_port(30000, taken)
+
+
+def _until_when() -> str:
+    """A first server of ours here: does this node end it with the login?"""
+    from spectui.hosts.lasting import lasting
+
+    keeps = lasting()
+    return f" — {keeps.sentence}" if keeps.survives is False else ""
 
 
 def keep(profile: Profile, name: str) -> Profile:

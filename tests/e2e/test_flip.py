@@ -76,6 +76,15 @@ def test_refused_beforehand_leaves_the_old_one_and_its_profile_as_they_are() -> 
         assert kept.speculative.algorithm == "NGRAM"
 
 
+def test_the_first_launch_says_what_the_node_ends_with_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setenv("SLURM_STEP_ID", "0")
+    arm = LiveArm("A")
+    ARMS.append(arm)
+    said = Changing(lambda: False).relaunch(arm, profile())
+    assert said.startswith("A is ready: NGRAM — Slurm ends all processes of step 5.0 when it ends")
+
+
 def test_one_key_goes_back_after_a_failed_start() -> None:
     changing = Changing(lambda: False)
     arm = running(changing)
