@@ -15,59 +15,24 @@ from math import exp, hypot, log, sqrt
 from statistics import NormalDist
 
 from spectui.core.estimate import LEVEL
+from spectui.predict.step_points import Point, narrower, read
+from spectui.predict.step_samples import RUN_TO_RUN, Setup, StepSample, ratio_spread, run_to_run
 
-RUN_TO_RUN = 0.03
-"""Standard deviation of the logarithm of a step time between two runs of one setting, until a node has shown its own:
-clocks, batch shapes and what else the node does."""
-BETWEEN = 0.02
-"""Added for reading between two measured points, a step time being no straight line."""
-BEYOND = 0.25
-"""Added for each doubling of width or concurrency beyond what was measured."""
+__all__ = [
+    "RUN_TO_RUN",
+    "BreakEven",
+    "Length",
+    "Prediction",
+    "Setup",
+    "StepSample",
+    "StepTime",
+    "StepTimeModel",
+    "predict",
+    "ratio_spread",
+]
+
 STEPS_ASSUMED = 0.10
 """Added where only a run with another number of draft steps is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What step times of two runs must have in common to be comparable. None: not known, and then it matches any."""
-
-    model: str | None = None
-    simulated: bool | None = None
-    version: str | None = None
-    tp_size: int | None = None
-    gpus: tuple[str, ...] | None = None
-    """Names of the node's GPUs."""
-    details: tuple[tuple[str, object], ...] = ()
-    """Further arguments of the server that change what a step costs, by name."""
-
-    def matches(self, other: Setup) -> bool:
-        mine = (self.model, self.simulated, self.version, self.tp_size, self.gpus)
-        theirs = (other.model, other.simulated, other.version, other.tp_size, other.gpus)
-        if any(a is not None and b is not None and a != b for a, b in zip(mine, theirs, strict=True)):
-            return False
-        known = dict(other.details)
-        return all(value is None or known.get(key) in (None, value) for key, value in self.details)
-
-
-@dataclass(frozen=True, slots=True)
-class StepSample:
-    """One pass of one run, as far as its step time goes."""
-
-    setup: Setup
-    algorithm: str
-    width: int
-    """Tokens verified a step: draft tokens, 1 without speculation."""
-    draft_steps: int
-    """Passes of a draft model in each step; 0 where there is none."""
-    concurrency: int
-    step_ms: float
-    log_error: float
-    """Over the requests of the pass."""
-    overhead_s: float = 0.0
-    """Seconds of a request's share of the wall clock that no verify step explains: prefill, queue, the tail."""
-    tokens: float = 0.0
-    """Mean output tokens of a request."""
-    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +104,6 @@ class Prediction:
         }
 
 
-def ratio_spread(over: Sequence[float], under: Sequence[float]) -> tuple[float, float] | None:
-    """Σ over / Σ under and the standard error of its logarithm, the rows being independent. None of nothing; of one
-    row the error is not known, and 0.5 is given, which says nothing of it is sure."""
-    total, base = sum(over), sum(under)
-    if not under or total <= 0 or base <= 0:
-        return None
-    ratio, n = total / base, len(under)
-    if n < 2:
-        return ratio, 0.5
-    left = sum((a - ratio * b) ** 2 for a, b in zip(over, under, strict=True))
-    return ratio, sqrt(n / (n - 1) * left) / total
-
-
 def predict(
     length: Length, step: StepTime, concurrency: int, *, tokens: float | None = None, overhead_s: float = 0.0
 ) -> Prediction:
@@ -174,17 +126,6 @@ def predict(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
-    at: float
-    value: float
-    """Logarithm of a step time."""
-    variance: float
-    why: tuple[str, ...] = ()
-    """How this point was itself extrapolated."""
-    samples: int = 1
-
-
 @dataclass(frozen=True)
 class StepTimeModel:
     """Step time by algorithm, width and concurrency, from samples of one setup."""
@@ -196,7 +137,7 @@ class StepTimeModel:
     def of(cls, samples: Iterable[StepSample], setup: Setup | None = None) -> StepTimeModel:
         """From the samples that match the setup, with the spread between runs that they show."""
         kept = tuple(s for s in samples if setup is None or setup.matches(s.setup))
-        return cls(kept, _run_to_run(kept))
+        return cls(kept, run_to_run(kept))
 
     def at(self, algorithm: str, width: int, concurrency: int, *, draft_steps: int | None = None) -> StepTime | None:
         """None where no run of the algorithm is known. ``draft_steps``: None where it does not matter."""
@@ -214,7 +155,7 @@ class StepTimeModel:
         if concurrency in levels:
             levels = {concurrency: levels[concurrency]}
         points = [self._by_width(level, rows, width) for level, rows in sorted(levels.items())]
-        found = _read(points, log(concurrency), f"{concurrency} at a time", "at a time", flat=False)
+        found = read(points, log(concurrency), f"{concurrency} at a time", "at a time", flat=False)
         why = list(found.why)
         value = found.value + self._slower(algorithm, levels, concurrency)
         if other:
@@ -265,82 +206,27 @@ class StepTimeModel:
     def with_samples(self, samples: Iterable[StepSample]) -> StepTimeModel:
         return replace(self, samples=(*self.samples, *samples))
 
-    def _by_width(self, level: int, rows: Sequence[StepSample], width: int) -> _Point:
+    def _by_width(self, level: int, rows: Sequence[StepSample], width: int) -> Point:
         widths: dict[int, list[StepSample]] = {}
         for row in rows:
             widths.setdefault(row.width, []).append(row)
         points = [self._pool(w, same) for w, same in sorted(widths.items())]
         plain = [s for s in self.samples if s.algorithm == "none" and s.concurrency == level]
         if width < points[0].at and plain:
-            return replace(_narrower(points[0], self._pool(1, plain), width), at=log(level))
-        found = _read(points, float(width), f"{width} draft tokens", "draft tokens", flat=True)
+            return replace(narrower(points[0], self._pool(1, plain), width), at=log(level))
+        found = read(points, float(width), f"{width} draft tokens", "draft tokens", flat=True)
         return replace(found, at=log(level))
 
-    def _pool(self, width: int, rows: Sequence[StepSample]) -> _Point:
+    def _pool(self, width: int, rows: Sequence[StepSample]) -> Point:
         """Runs of one setting taken together; a next run lies as far off as they lie from each other."""
         weights = [1.0 / (r.log_error**2 + self.run_to_run**2) for r in rows]
         mean = sum(w * log(r.step_ms) for w, r in zip(weights, rows, strict=True)) / sum(weights)
-        return _Point(float(width), mean, 1.0 / sum(weights) + self.run_to_run**2, samples=len(rows))
+        return Point(float(width), mean, 1.0 / sum(weights) + self.run_to_run**2, samples=len(rows))
 
 
 def _follows_width(rows: Sequence[StepSample]) -> bool:
     """Draft steps say nothing beyond the width: chains (width − 1 steps), or no draft model."""
     return all(r.draft_steps in (0, r.width - 1) for r in rows)
-
-
-def _read(points: Sequence[_Point], at: float, wanted: str, unit: str, *, flat: bool) -> _Point:
-    """Between two points along a line, beyond the last along the last two (``flat``: towards less, the nearest one is
-    taken as it is; a narrower step is not much cheaper), of a single point as it is."""
-    for point in points:
-        if abs(point.at - at) < 1e-9:
-            return point
-    below = [p for p in points if p.at < at]
-    above = [p for p in points if p.at > at]
-    if below and above:
-        a, b = below[-1], above[0]
-        share = (at - a.at) / (b.at - a.at)
-        variance = (1 - share) ** 2 * a.variance + share**2 * b.variance + BETWEEN**2
-        value = log((1 - share) * exp(a.value) + share * exp(b.value))
-        return _Point(at, value, variance, (*a.why, *b.why), a.samples + b.samples)
-    near = above[0] if above else below[-1]
-    value = near.value
-    rest = above[1:] if above else below[:-1]
-    if rest and not (flat and above):
-        far = rest[0] if above else rest[-1]
-        slope = (exp(near.value) - exp(far.value)) / (near.at - far.at)
-        value = log(max(exp(near.value) + slope * (at - near.at), 0.2 * exp(near.value)))
-    doublings = abs(at - near.at) / log(2) if unit == "at a time" else abs(log(max(at, 1) / max(near.at, 1))) / log(2)
-    have = f"{exp(near.at):.0f}" if unit == "at a time" else f"{near.at:.0f}"
-    why = f"step time at {wanted} extrapolated from {have} {unit}"
-    return _Point(at, value, near.variance + (BEYOND * doublings) ** 2, (*near.why, why), near.samples)
-
-
-def _narrower(near: _Point, plain: _Point, width: int) -> _Point:
-    """Narrower than all that was measured: no dearer than the narrowest that was, and at best on the line down to a
-    step without speculation. What is fixed in a verify step (host work, the draft) decides where between; the middle
-    is taken, and the span counts as four standard deviations."""
-    line = exp(plain.value) + (exp(near.value) - exp(plain.value)) * (width - 1) / max(near.at - 1, 1.0)
-    span = max(0.0, near.value - log(max(line, 1e-9)))
-    why = f"step time at {width} draft tokens extrapolated from {near.at:.0f} draft tokens and no speculation"
-    variance = near.variance + (span / 4) ** 2 + BETWEEN**2
-    return _Point(float(width), near.value - span / 2, variance, (*near.why, why), near.samples)
-
-
-def _run_to_run(samples: Sequence[StepSample]) -> float:
-    """Standard deviation between runs of the same point, beyond what their requests explain; the assumed one counts as
-    two such runs, so that two runs that happen to agree do not promise too much."""
-    groups: dict[tuple[str, int, int, int], list[StepSample]] = {}
-    for s in samples:
-        groups.setdefault((s.algorithm, s.width, s.draft_steps, s.concurrency), []).append(s)
-    squares, freedom = 2 * RUN_TO_RUN**2, 2
-    for rows in groups.values():
-        if len(rows) > 1:
-            values = [log(r.step_ms) for r in rows]
-            mean = sum(values) / len(values)
-            within = sum(r.log_error**2 for r in rows) / len(rows)
-            squares += max(0.0, sum((v - mean) ** 2 for v in values) - (len(rows) - 1) * within)
-            freedom += len(rows) - 1
-    return sqrt(squares / freedom)
 
 
 def _interval(value: float, error: float) -> tuple[float, float]:
