@@ -225,38 +225,17 @@ def save_profile(arm: LiveArm, name: str) -> Path:
 
 def write_command(arm: LiveArm) -> Path:
     """The launch command as a shell script, keys as variables. It says where it is, since nothing can be copied."""
-    import shlex
-
-    from spectui.store.secrets import variable
+    from spectui.core.launch_line import launch_arguments
+    from spectui.engines.sglang.contract import contract_for
+    from spectui.store import export
 
     profile = staging.ground(arm)
-    prepared_name = arm.name or profile.name
-    plan_port = arm.record.port if arm.record is not None else profile.server.port or 30000
-    words = command_words(profile, plan_port, arm.version)
-    shown = []
-    for before, word in zip(["", *words], words, strict=False):
-        if before in ("--api-key", "--admin-api-key"):
-            shown.append(f'"${variable(word, "SGLANG_API_KEY")}"')
-        else:
-            shown.append(shlex.quote(word))
-    lines = ["#!/bin/sh", f"# {prepared_name}: {profile.speculative.algorithm}"]
-    if profile.server.cwd:
-        lines.append(f"cd {shlex.quote(profile.server.cwd)} || exit 1")
-    lines += [f"export {key}={shlex.quote(value)}" for key, value in profile.server.env.items() if ":" not in value[:5]]
-    if profile.server.gpus:
-        lines.append(f"export CUDA_VISIBLE_DEVICES={','.join(str(gpu) for gpu in profile.server.gpus)}")
-    lines.append("exec " + " ".join(shown))
-    path = locations.exports_dir() / f"launch-{profiles.file_name(prepared_name).removesuffix('.toml')}.sh"
-    path.write_text("\n".join(lines) + "\n")
+    name = arm.name or profile.name
+    port = arm.record.port if arm.record is not None else profile.server.port or 30000
+    profile = replace(profile, server=replace(profile.server, port=port))
+    arguments = launch_arguments(profile, contract_for(arm.version or serving.NEWEST).flags(), port=port)
+    path = locations.exports_dir() / f"launch-{profiles.file_name(name).removesuffix('.toml')}.sh"
+    told = " ".join(f"{name}: {profile.speculative.algorithm}".split())
+    path.write_text(f"#!/bin/sh\n# {told}\n{export.shell(profile, arguments)}")
     path.chmod(0o700)
     return path
-
-
-def command_words(profile: Profile, port: int, version: str | None) -> list[str]:
-    from spectui.core.launch_line import launch_arguments, launch_command
-    from spectui.engines.sglang.contract import SETTINGS, contract_for
-
-    contract = contract_for(version or serving.NEWEST)
-    flags = {key: flag for key in SETTINGS if (flag := contract.flag(key)) is not None}
-    words = launch_command(profile, launch_arguments(profile, flags, port=port), port=port)
-    return [word.replace("{python}", "python3") for word in words]

@@ -153,13 +153,24 @@ def test_dropping_and_staging_what_runs() -> None:
 
 
 def test_the_launch_command_goes_to_a_file_with_keys_as_variables() -> None:
-    server = ServerPart(model_path="m/my model", api_key="env:MY_KEY", args={"json_model_override_args": {"a": 1}})
+    server = ServerPart(
+        model_path="m/my model",
+        api_key="env:MY_KEY",
+        args={"json_model_override_args": {"a": 1}},
+        env={"LD_LIBRARY_PATH": "/a:/b", "HF_TOKEN": "env:MY_TOKEN"},
+        gpus=(0, 1),
+        cwd="/my place",
+    )
     path = write_command(running_arm(Profile("mine", None, server, SpeculativePart("NGRAM", {"num_draft_tokens": 8}))))
     text = path.read_text()
     assert "'m/my model'" in text
     assert '--api-key "$MY_KEY"' in text
     assert "--speculative-num-draft-tokens 8" in text
     assert "'{\"a\": 1}'" in text
+    assert "LD_LIBRARY_PATH=/a:/b" in text
+    assert 'HF_TOKEN="$MY_TOKEN"' in text
+    assert "CUDA_VISIBLE_DEVICES=0,1" in text
+    assert text.splitlines()[2].startswith("cd '/my place' && ")
     assert os.access(path, os.X_OK)
 
 
