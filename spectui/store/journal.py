@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from spectui.core.rows import Row
+from spectui.store.journal_rows import fault_of
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
@@ -108,7 +109,23 @@ class Follower:
             return []
         self._at += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [row for row in map(_row, lines) if row is not None]
+        return [row for row in map(_row, lines) if row is not None and not fault_of(row)]
+
+
+class JournalFault(OSError):
+    """A row that is JSON and not what its kind holds. ``str()``: file, line, what is wrong, what to do."""
+
+    exit_code = 2
+
+    def __init__(self, path: str | os.PathLike[str], line: int, fault: str) -> None:
+        super().__init__(errno.EINVAL, fault, str(path))
+        self._told = (
+            f"{os.fspath(path)}, line {line}: {fault}: the file was changed by something else. Delete that line, or "
+            "the run's folder"
+        )
+
+    def __str__(self) -> str:
+        return self._told
 
 
 def _row(line: bytes) -> Row | None:
@@ -123,13 +140,17 @@ def _row(line: bytes) -> Row | None:
 def read(path: str | os.PathLike[str]) -> Iterator[Row]:
     """All rows that are whole. A torn line, the last one or one before a later start, is left out.
 
-    Raises OSError where the file cannot be read.
+    Raises OSError where the file cannot be read, :class:`JournalFault` among them, for a row of wrong types.
     """
     with open(path, "rb") as file:
-        for line in file:
+        for number, line in enumerate(file, 1):
             row = _row(line)
-            if row is not None:
-                yield row
+            if row is None:
+                continue
+            fault = fault_of(row)
+            if fault:
+                raise JournalFault(path, number, fault)
+            yield row
 
 
 def tail(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,10 @@ def test_rows_come_back_as_written(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with journal.Writer(path) as writer:
         writer.row("head", schema=1, arms=[{"name": "A"}])
-        writer.row("sample", t=12.5, tokens=3, steps=(1, 2))
+        writer.row("sample", t=12.5, tokens=3, shares=(1, 2))
     rows = list(journal.read(path))
     assert [row["kind"] for row in rows] == ["head", "sample"]
-    assert rows[1] == {"t": 12.5, "kind": "sample", "tokens": 3, "steps": [1, 2]}
+    assert rows[1] == {"t": 12.5, "kind": "sample", "tokens": 3, "shares": [1, 2]}
     assert rows[0]["t"] > 1_600_000_000
 
 
@@ -43,7 +45,7 @@ def test_a_torn_last_line_survives(tmp_path: Path, torn: bytes) -> None:
 def test_half_a_surrogate_pair_is_mended(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with journal.Writer(path) as writer:
-        writer.row("mark", t=1, detail=["a\ud83d", {"k\udc00": "\ud83d\ude80"}])
+        writer.row("note", t=1, detail=["a\ud83d", {"k\udc00": "\ud83d\ude80"}])
     assert next(journal.read(path))["detail"] == ["a�", {"k�": "🚀"}]
 
 
@@ -129,3 +131,49 @@ def test_reading_skips_what_is_no_row(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_bytes(b'[1, 2]\n\n"x"\n{"t": 1, "kind": "odd", "new": {"a": 1}}\n')
     assert list(journal.read(path)) == [{"t": 1, "kind": "odd", "new": {"a": 1}}]
+
+
+GOOD: dict[str, Any] = {"kind": "mark", "t": 1, "arm": None, "name": "a", "detail": "b"}
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [
+        ({"kind": "head", "arms": 3}, "arms"),
+        ({"kind": "head", "arms": [{"name": ["A"]}]}, "name"),
+        ({"kind": "head", "workload": "short"}, "workload"),
+        ({"kind": "request", "completion_tokens": "12"}, "completion_tokens"),
+        ({"kind": "request", "event_s": [0.1, "x"]}, "event_s"),
+        ({"kind": "request", "histogram": {"0": 1}}, "histogram"),
+        ({"kind": "metrics", "counters": {"a_total": "1"}}, "counters"),
+        ({"kind": "gpu", "gpus": [{"uuid": "u", "power_w": "400"}]}, "power_w"),
+        ({"kind": "phase", "detail": []}, "detail"),
+        ({"kind": "end", "status": 1}, "status"),
+        ({"kind": "sample", "t": "now"}, "t"),
+        ({"output_ids": "1 2 3"}, "output_ids"),
+    ],
+)
+def test_a_row_of_wrong_types_is_told_by_file_line_and_key(tmp_path: Path, row: dict[str, Any], key: str) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text("\n".join(json.dumps(one) for one in (GOOD, row, GOOD)) + "\n")
+    with pytest.raises(journal.JournalFault) as raised:
+        list(journal.read(path))
+    said = str(raised.value)
+    assert said.startswith(f"{path}, line 2: ")
+    assert key in said
+    assert "\n" not in said
+    assert raised.value.exit_code == 2
+    assert journal.Follower(path).new() == [GOOD, GOOD], "what is followed goes on without it"
+
+
+def test_what_is_missing_null_or_new_is_no_fault(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    rows = [
+        {"kind": "request", "rid": "r", "first_s": None, "new": []},
+        {"kind": "gpu", "gpus": [{"uuid": "u", "power_w": None, "throttle": ["thermal"], "processes": [[1, None]]}]},
+        {"kind": "metrics", "counters": {"a_total": 3, "b": None}},
+        {"kind": "client", "cpu_s": 1, "concurrency": None},
+        {"kind": ["odd"]},
+    ]
+    path.write_text("\n".join(json.dumps(one) for one in rows))
+    assert len(list(journal.read(path))) == len(rows)
