@@ -37,10 +37,13 @@ def needs_blocks(estimate: Estimate, *, difference: float = DIFFERENCE, power: f
     margin = min(1.5, 1.0 + sqrt(1.0 / (2.0 * max(1.0, estimate.freedom))))
     spread = estimate.log_error * sqrt(n) * margin
     wanted = log(1.0 + difference)
-    total = float(MIN_UNITS)
+    # A spread that two or three blocks tell is hardly one: the sample must hold as many as an interval needs anyway.
+    least = max(float(MIN_UNITS), n * MIN_UNITS / (estimate.freedom + 1.0))
+    total = least
     for _ in range(12):
-        sigmas = t_quantile(0.5 + LEVEL / 2.0, max(2.0, ceil(total) - 1.0)) + normal_quantile(power)
-        total = max(float(MIN_UNITS), (sigmas * spread / wanted) ** 2)
+        freedom = max(1.0, round(estimate.freedom * total / n, 1))
+        sigmas = t_quantile(0.5 + LEVEL / 2.0, freedom) + normal_quantile(power)
+        total = max(least, (sigmas * spread / wanted) ** 2)
     asked = ceil(total)
     more = max(0, asked - n)
     if asked > OUT_OF_REACH:

@@ -55,18 +55,21 @@ def t_quantile(share: float, freedom: float) -> float:
         return normal_quantile(share)
     if share < 0.5:
         return -t_quantile(1.0 - share, freedom)
-    low, high = 0.0, 2.0
+    z = normal_quantile(share)
+    guess = z * (1.0 + (z * z + 1.0) / (4.0 * freedom))  # Cornish and Fisher's first term: near from three degrees on
+    low, high = 0.0, max(2.0, 2.0 * guess)
     while t_cdf(high, freedom) < share:
         low, high = high, high * 2.0
         if high > 1e12:
             return inf
-    return _newton(share, freedom, low, high)
+    return _newton(share, freedom, low, high, guess)
 
 
-def _newton(share: float, freedom: float, low: float, high: float) -> float:
-    """Newton's steps inside a bracket that shrinks with them: a handful where halving takes fifty."""
+def _newton(share: float, freedom: float, low: float, high: float, t: float) -> float:
+    """Newton's steps from ``t`` inside a bracket that shrinks with them: a handful where halving takes fifty."""
     scale = exp(lgamma((freedom + 1.0) / 2.0) - lgamma(freedom / 2.0)) / sqrt(freedom * pi)
-    t = 0.5 * (low + high)
+    if not low < t < high:
+        t = 0.5 * (low + high)
     for _ in range(80):
         over = t_cdf(t, freedom) - share
         low, high = (low, t) if over > 0 else (t, high)
@@ -74,7 +77,7 @@ def _newton(share: float, freedom: float, low: float, high: float) -> float:
         new = t - over / density if density > 0 else low
         if not low < new < high:
             new = 0.5 * (low + high)
-        if abs(new - t) <= 1e-14 * t:
+        if abs(new - t) <= 1e-13 * t:
             return new
         t = new
     return t

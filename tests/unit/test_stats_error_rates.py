@@ -139,14 +139,17 @@ def test_few_whole_blocks_are_handled_honestly() -> None:
     assert wrong / DRAWS <= at_most(0.05)
 
 
-def turns(rng: random.Random, blocks: int, each: int, node: float) -> tuple[Arms, Arms]:
-    """A setting against itself by turns, on a node whose speed changes by ``node`` from one block to the next."""
+def turns(
+    rng: random.Random, blocks: int, each: int, node: float, gain: float = 1.0, first: int = 0
+) -> tuple[Arms, Arms]:
+    """A setting against itself by turns, on a node whose speed changes by ``node`` from one block to the next; A the
+    faster by ``gain``."""
     by_prompt: Arms = ([], [])
     by_block: Arms = ([], [])
-    for number in range(blocks):
+    for number in range(first, first + blocks):
         steps = [rng.choice(prompts())[0] for _ in range(each)]
-        for prompt, whole in zip(by_prompt, by_block, strict=True):
-            slow = exp(rng.gauss(0, node))
+        for prompt, whole, quick in zip(by_prompt, by_block, (gain, 1.0), strict=True):
+            slow = exp(rng.gauss(0, node)) / quick
             mine = [block(number * each + i, s, s * 0.01 * slow * rng.choice(jitter("4"))) for i, s in enumerate(steps)]
             prompt += mine
             whole.append(Block(str(number), 256 * each, sum(b.seconds for b in mine), unit="blocks"))
@@ -166,6 +169,22 @@ def test_what_a_block_has_in_common_is_no_evidence_of_the_setting(blocks: int, e
         wrong += both.excludes_one
     assert wrong / DRAWS <= at_most(0.05)
     assert fooled / DRAWS > 0.2, "this node changes too little for the test to say anything"
+
+
+def test_five_per_cent_is_found_over_what_the_node_does_between_blocks() -> None:
+    """Four blocks tell little of how they differ: what is asked for must be enough all the same."""
+    rng = random.Random("power by turns")
+    found = 0
+    for _ in range(DRAWS):
+        prompts_of, blocks_of = turns(rng, 4, 4, 0.02, 1.05)
+        need = needs_blocks(wider(estimate(prompts_of), estimate(blocks_of)) or estimate(prompts_of))
+        more = turns(rng, -(-need.more // 4), 4, 0.02, 1.05, first=4)
+        joined = [
+            tuple(x + y for x, y in zip(*pair, strict=True)) for pair in zip((prompts_of, blocks_of), more, strict=True)
+        ]
+        whole = wider(*(estimate(arms) for arms in joined))
+        found += whole is not None and whole.low > 1.0
+    assert found / DRAWS >= at_least(0.80)
 
 
 def test_five_per_cent_is_found_in_four_of_five_at_the_sample_that_is_asked_for() -> None:
