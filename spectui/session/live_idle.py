@@ -83,13 +83,13 @@ def _is_number(text: str) -> bool:
 
 def idle_words(idle: Idle, now: float) -> str:
     """``idle, accept length 2.13 (/metrics, last window)``: what is shown of it, its age where it is old."""
-    if idle.state == "busy":
+    if idle.state == "busy" and (idle.running or idle.queued):
         one = "request" if idle.running == 1 else "requests"
         words = f"{idle.running or 0} {one} running{f', {idle.queued} queued' if idle.queued else ''}"
     elif idle.state == STILL:
         words = f"no token since the last look, its gauge holds {idle.running} running"
     else:
-        words = "idle" if idle.state == "idle" else ""
+        words = "" if idle.state == "unknown" else "idle"
     length = ""
     if idle.accept_length and idle.accept_length != "off":
         length = f"accept length {idle.accept_length}{f' ({idle.source})' if idle.source else ''}"

@@ -165,14 +165,15 @@ def _draw_overlays(
     for reference in data.references:
         row = canvas.row_of(reference.value, scale.low, scale.high)
         canvas.line(row, "-" if form == "ascii" else "╌", reference.tag)
-    free_from = -1
-    for mark in sorted(data.marks, key=lambda mark: mark.t):
-        column = grid.column(mark.t)
-        if 0 <= column < canvas.columns:
-            sign = "v" if form == "ascii" else "▼"
-            text = sign + (mark.label if column > free_from and column + len(mark.label) < canvas.columns else "")
-            canvas.text(column, canvas.rows - 1, text, mark.tag)
-            free_from = column + len(text)
+    marks = sorted(
+        ((column, mark) for mark in data.marks if 0 <= (column := grid.column(mark.t)) < canvas.columns),
+        key=lambda found: found[0],
+    )
+    for number, (column, mark) in enumerate(marks):
+        following = marks[number + 1][0] if number + 1 < len(marks) else canvas.columns
+        sign = "v" if form == "ascii" else "▼"
+        label = mark.label if column + len(mark.label) < following else ""  # never through the next one
+        canvas.text(column, canvas.rows - 1, sign + label, mark.tag)
     if not any(value is not None for one in values for value in one):
         empty = data.empty if len(data.empty) <= canvas.columns else data.empty[: max(0, canvas.columns - 1)] + "…"
         canvas.text(max(0, (canvas.columns - len(empty)) // 2), canvas.rows // 2, empty, "dim")
