@@ -101,6 +101,35 @@ def find(
 
 
 def _scan() -> list[Row]:
+    """Every process that may be looked at. Straight from procfs where there is one: psutil takes six times as long."""
+    if not os.path.exists("/proc/self/stat"):
+        return _scan_by_psutil()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdecimal():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat", "rb") as file:
+                stat = file.read()
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                words = file.read()
+        except OSError:
+            continue  # gone, or not ours to see
+        name, rest = stat[stat.index(b"(") + 1 : stat.rindex(b")")], stat[stat.rindex(b")") + 2 :].split(None, 2)
+        if rest[0] == b"Z":
+            continue
+        found.append(Row(int(entry), int(rest[1]), os.fsdecode(name), _words(os.fsdecode(words))))
+    return found
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """As psutil splits: a program that wrote its own title may have left blanks in place of zero bytes."""
+    between = "\0" if text.endswith("\0") else " "
+    words = text.removesuffix(between).split(between) if text else []
+    return tuple(words[0].split(" ") if between == "\0" and len(words) == 1 else words)
+
+
+def _scan_by_psutil() -> list[Row]:
     found = []
     for p in psutil.process_iter(["ppid", "name", "cmdline"]):  # one read of its stat file for the first two
         info = p.info

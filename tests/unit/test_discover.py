@@ -141,3 +141,26 @@ def test_a_script_that_was_handed_over_open_is_read(tmp_path: Path) -> None:
         found = judge("/", "/", [shell], 50)
     assert found is not None
     assert found.kind == "loop"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads procfs")
+def test_the_short_way_to_the_processes_says_what_psutil_says() -> None:
+    here = next(row for row in discover._scan() if row.pid == os.getpid())
+    other = next(row for row in discover._scan_by_psutil() if row.pid == os.getpid())
+    assert (here.ppid, here.cmdline) == (other.ppid, other.cmdline)
+    assert other.name.startswith(here.name)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("python\0-m\0x\0", ("python", "-m", "x")),
+        ("python\0-c\0a b\0", ("python", "-c", "a b")),
+        ("sglang::scheduler_TP0\0\0\0", ("sglang::scheduler_TP0", "", "")),
+        ("python -m sglang.launch_server --port 1\0", ("python", "-m", "sglang.launch_server", "--port", "1")),
+        ("sshd: user [priv]", ("sshd:", "user", "[priv]")),
+        ("", ()),
+    ],
+)
+def test_words_of_a_command_line_as_the_kernel_tells_it(text: str, words: tuple[str, ...]) -> None:
+    assert discover._words(text) == words
