@@ -375,7 +375,7 @@ async def test_a_sweep_is_planned_from_the_form_and_begun(ground: Ground) -> Non
 
 
 async def test_a_running_sweep_shows_what_is_left_by_the_clock(ground: Ground) -> None:
-    from spectui.ui.screens.sweep import progress_of
+    from spectui.ui.screens.sweep_rows import progress_of
 
     progress = progress_of(data.sweep(done=True), data.WHEN + 105)
     assert progress.share == pytest.approx(0.25)

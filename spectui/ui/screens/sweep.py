@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,17 +13,17 @@ from textual.containers import Container
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from spectui.predict.settings_grid import Axes
-from spectui.session import SessionError, sweep_saving, sweep_spec, sweeping
-from spectui.session.running import RunOptions
+from spectui.predict.replay_grid import Progress
+from spectui.session import sweep_saving, sweep_spec, sweeping
 from spectui.session.sweep_state import SweepState
 from spectui.store import profiles
 from spectui.ui.screens import page
-from spectui.ui.screens.sentences import lasts, sentence, when
-from spectui.ui.screens.sweep_rows import details, map_of, plan_rows, result_items
-from spectui.ui.widgets.form import Field, Form, Question
+from spectui.ui.screens.sentences import sentence
+from spectui.ui.screens.sweep_form import DEFAULTS, fields, planning_text, spec_again, spec_of
+from spectui.ui.screens.sweep_rows import details, map_of, plan_rows, progress_of, result_items
+from spectui.ui.widgets.form import Form, Question
 from spectui.ui.widgets.plot import Plot
-from spectui.ui.widgets.progress_bar import Progress, ProgressLine
+from spectui.ui.widgets.progress_bar import ProgressLine
 from spectui.ui.widgets.rows import RowList, TextPage
 from spectui.ui.widgets.text_table import Column
 
@@ -35,7 +35,6 @@ COLUMNS = (
     Column("accept", right=True, drop=1),
     Column("state", least=14),
 )
-PASSES = {"warm": ("warm",), "cold": ("cold",), "both": ("cold", "warm")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +82,11 @@ class SweepScreen(page.Page):
     def __init__(self, live: Any = None) -> None:
         super().__init__(live)
         self._planned: Planned | None = None
+        self._replayed: tuple[Progress, float] | None = None
+        """How far the replay is that the plan waits for, and when planning began; written by its thread."""
         self._new = False
         """The form is shown although there is a sweep to look at."""
-        self._values = {
-            "profile": "",
-            "algorithms": "none,NGRAM",
-            "draft_tokens": "4,8,16",
-            "concurrency": "1",
-            "workload": "mixed",
-            "passes": "warm",
-            "requests": "24",
-            "losers": "no",
-        }
+        self._values = dict(DEFAULTS)
 
     def parts(self) -> Iterator[Any]:
         with Container(id="left"):
@@ -132,7 +124,7 @@ class SweepScreen(page.Page):
         if self.planning:
             planned = self._planned
             if planned is None or planned.asked != self._asked:
-                return "planning: settings, restarts and time come from what this node has measured …", "dim"
+                return planning_text(self._replayed, time.monotonic()), "dim"
             if planned.fault:
                 return planned.fault, "bad"
             return "enter starts it as planned", "good"
@@ -171,21 +163,7 @@ class SweepScreen(page.Page):
         values, names = self._values, self.data.names
         if not values["profile"] and names:
             values["profile"] = names[0]
-        algorithms = "names with commas between: none, NGRAM, EAGLE3 …; none is what all are held against"
-        self.query_one("#form", Form).show(
-            (
-                Field("profile", "profile", values["profile"], names, "how the server is started"),
-                Field("algorithms", "algorithms", values["algorithms"], (), algorithms),
-                Field("draft_tokens", "draft tokens", values["draft_tokens"], (), "values with commas between"),
-                Field("concurrency", "at a time", values["concurrency"], (), "loads, such as 1,4,16"),
-                Field("workload", "workload", values["workload"], _workload_names(), "what is measured with"),
-                Field("passes", "pass", values["passes"], tuple(PASSES), "settings are ranked by the last pass"),
-                Field(
-                    "requests", "requests", values["requests"], (), "of each setting at each load", "", "all of them"
-                ),
-                Field("losers", "run losers", values["losers"], ("no", "yes"), "also what is predicted to lose"),
-            )
-        )
+        self.query_one("#form", Form).show(fields(values, names))
 
     def _draw_plan(self) -> None:
         planned = self._planned
@@ -252,11 +230,18 @@ class SweepScreen(page.Page):
     def _plan(self, asked: tuple[str, ...]) -> None:
         worker = get_current_worker()
         values = dict(zip(self._values, asked, strict=True))
+        begun = time.monotonic()
+
+        def watch(progress: Progress) -> None:
+            self._replayed = (progress, begun)
+
         try:
             spec = spec_of(values, self.live)
-            planned = Planned(asked, spec, sweeping.plan_only(spec))
+            made = sweeping.plan_only(spec, watch=watch, cancelled=lambda: worker.is_cancelled)
+            planned = Planned(asked, spec, made)
         except Exception as fault:
             planned = Planned(asked, None, None, sentence(fault))
+        self._replayed = None
         if not worker.is_cancelled:
             self.post_message(self.PlanMade(planned))
 
@@ -342,66 +327,3 @@ class SweepScreen(page.Page):
 
         suggestion = f"{self.data.state.head.get('profile') or 'sweep'}-best"
         self.ask(Question("save the best setting as a profile named", save, given=suggestion))
-
-
-def _workload_names() -> tuple[str, ...]:
-    from spectui.workloads import names
-
-    return names()
-
-
-def progress_of(state: SweepState, now: float) -> Progress:
-    """By the clock of the newest plan: what is spent against what is left."""
-    clock: Mapping[str, Any] = state.plan.get("clock") or {}
-    ends = clock.get("ends")
-    left = max(0.0, float(ends) - now) if isinstance(ends, (int, float)) else None
-    spent = now - state.started if state.started is not None else state.spent_s
-    share = spent / (spent + left) if left is not None and spent + left > 0 else None
-    current = state.current
-    what = str(current.get("setting") or "")
-    phase = str(current.get("phase") or "")
-    if current.get("kind") == "server":
-        doing = f"starting {what}{f', {phase}' if phase else ''}"
-    elif what:
-        doing = f"measuring {what} at {current.get('concurrency')} at a time"
-    else:
-        doing = "between two settings"
-    guess = " (a guess)" if clock.get("guessed") else ""
-    return Progress(f"{doing} · {lasts(spent)} so far, ends {when(ends)[-5:]}{guess}", share, left)
-
-
-def spec_of(values: Mapping[str, str], live: Any) -> Any:
-    """Raises ValueError, SessionError and the errors of profiles and workloads, each with a sentence."""
-    if not values["profile"]:
-        raise SessionError("there is no profile to sweep: s on the home screen saves one")
-    names = tuple(word.strip() for word in values["algorithms"].split(",") if word.strip())
-    tokens = numbers("draft tokens", values["draft_tokens"])
-    requests = numbers("requests", values["requests"])
-    options = RunOptions(
-        workload=values["workload"],
-        passes=PASSES.get(values["passes"], ("warm",)),
-        concurrency=numbers("at a time", values["concurrency"]) or (1,),
-        requests=requests[0] if requests else None,
-    )
-    known = profiles.load(values["profile"])
-    axes = Axes(names, {"num_draft_tokens": tokens} if tokens else {})
-    return sweep_spec.make(known, axes, options, keep_losers=values["losers"] == "yes")
-
-
-def spec_again(spec: Any) -> Any:
-    """The same under the time it begins at, so that two sweeps of one plan have two folders."""
-    import secrets
-    from dataclasses import replace
-
-    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{spec.sweep_id.split('-')[2]}-{secrets.token_hex(2)}"
-    return replace(spec, sweep_id=name, folder=str(Path(spec.folder).with_name(name)))
-
-
-def numbers(label: str, text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isdigit() and int(part) for part in parts):
-        raise SessionError(f"{label}: whole numbers from 1 with commas between, not {text!r}")
-    return tuple(int(part) for part in parts)
-
-
-__all__ = ["SweepScreen", "progress_of", "spec_of"]

@@ -8,8 +8,9 @@ from typing import Any
 from spectui.core.braille import Row, Run
 from spectui.core.metric import significant
 from spectui.session.sweep_state import SweepState
-from spectui.ui.screens.sentences import lasts, many
+from spectui.ui.screens.sentences import lasts, many, when
 from spectui.ui.widgets.plot import PlotData, Series
+from spectui.ui.widgets.progress_bar import Progress
 from spectui.ui.widgets.rows import Item
 from spectui.ui.widgets.text_table import Cell, Column, table, titled, wrapped
 
@@ -183,3 +184,23 @@ def _points(rows: Sequence[Mapping[str, Any]], key: str) -> tuple[tuple[float, f
         if isinstance(value, (int, float)) and isinstance(row.get("draft_tokens"), (int, float)):
             found[float(row["draft_tokens"])] = max(found.get(float(row["draft_tokens"]), 0.0), float(value))
     return tuple(sorted(found.items()))
+
+
+def progress_of(state: SweepState, now: float) -> Progress:
+    """By the clock of the newest plan: what is spent against what is left."""
+    clock: Mapping[str, Any] = state.plan.get("clock") or {}
+    ends = clock.get("ends")
+    left = max(0.0, float(ends) - now) if isinstance(ends, (int, float)) else None
+    spent = now - state.started if state.started is not None else state.spent_s
+    share = spent / (spent + left) if left is not None and spent + left > 0 else None
+    current = state.current
+    what = str(current.get("setting") or "")
+    phase = str(current.get("phase") or "")
+    if current.get("kind") == "server":
+        doing = f"starting {what}{f', {phase}' if phase else ''}"
+    elif what:
+        doing = f"measuring {what} at {current.get('concurrency')} at a time"
+    else:
+        doing = "between two settings"
+    guess = " (a guess)" if clock.get("guessed") else ""
+    return Progress(f"{doing} · {lasts(spent)} so far, ends {when(ends)[-5:]}{guess}", share, left)
