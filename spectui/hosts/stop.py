@@ -216,7 +216,8 @@ def _after_death(
     back = memory.MemoryWait(True, "")
     if found or _just_ended(record):
         back = _wait_for_memory(record, [], read_gpus, tell, memory_limit_s, clock, sleep)
-    _records.remove(record, folder)
+    if back.free:  # else the record stays, so that a launch in its place waits, too
+        _records.remove(record, folder)
     text = f"{record.name} was not running" + ("; its left-overs have ended" if found else "")
     if behind is not None and behind.runs is None:
         text = f"{record.name}: {behind.text}"

@@ -20,6 +20,7 @@ from spectui.hosts.processes import ProcessRow, identify
 from spectui.hosts.records import ServerRecord, alive
 from spectui.hosts.servers import LaunchPlan, child_environment
 from spectui.hosts.serving import Poll, probe_due, states
+from spectui.hosts.stop import StopOutcome, stop
 from spectui.hosts.watch import ServerWatch
 
 DATA = Path(__file__).parent.parent / "data" / "hosts"
@@ -427,3 +428,26 @@ def test_only_a_container_of_ours_gets_a_label() -> None:
     )
     for other in ("docker exec c run", "python3 run", "srun docker run x"):
         assert elsewhere.labelled(other.split(), "m") == other.split()
+
+
+# FC-79
+def test_what_has_just_died_is_out_of_the_way_only_when_its_memory_is_back(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("torch.OutOfMemoryError")
+    made = record(pid=1 << 22, log_path=str(log), memory_before={"0": GIB}, node=os.uname().nodename)
+    folder = tmp_path / "servers"
+    records.save(made, folder)
+    time = Time()
+
+    def end(used: float) -> StopOutcome:
+        return stop(made, folder=folder, read_gpus=lambda: panel([used]), clock=time, sleep=time.sleep)
+
+    held = end(40.0)
+    assert (held.clear, time.now) == (False, 60.0)
+    assert "was not running, but GPU memory is still held after 60 s" in held.text
+    assert records.read_all(folder)[0] == [made]  # a launch in its place waits, too
+    assert end(1.2).clear
+    assert records.read_all(folder)[0] == []
+    os.utime(log, (1, 1))
+    time.now = 0.0
+    assert (end(40.0).clear, time.now) == (True, 0.0)  # it ended long ago: not its memory
