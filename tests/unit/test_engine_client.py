@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,6 +153,33 @@ def test_what_does_not_speak_http_or_hangs_up(answer: bytes, kind: type[EngineEr
             client.probe()
     finally:
         listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def test_headers_that_come_byte_by_byte_end_with_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit holds for the whole call, not for each reading."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        wire, _ = listener.accept()
+        with wire, contextlib.suppress(OSError):  # once the client has hung up
+            wire.recv(65536)
+            for byte in b"HTTP/1.1 200 OK\r\nX-Filler: " + 600 * b"x":
+                now[0] += 0.5
+                wire.sendall(bytes([byte]))
+
+    thread = threading.Thread(target=drip, daemon=True)
+    thread.start()
+    try:
+        with (
+            SglangClient(f"127.0.0.1:{listener.getsockname()[1]}", timeout=5) as client,
+            pytest.raises(TimedOut),
+        ):
+            client.model_info()
+    finally:
         listener.close()
         thread.join()
 

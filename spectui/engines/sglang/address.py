@@ -11,6 +11,8 @@ from spectui.engines.sglang.errors import BadAddress
 from spectui.store import secrets
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (what servers listen on, not what we bind)
+ENV = "env"
+"""A choice of proxy: whatever the environment names."""
 _PROXY_VARIABLES = {"http": ("http_proxy", "HTTP_PROXY"), "https": ("https_proxy", "HTTPS_PROXY")}
 
 
@@ -76,6 +78,22 @@ def proxy_variable(url: str, environment: Mapping[str, str] | None = None) -> st
         if values.get(name):
             return name
     return None
+
+
+def proxy_of(url: str, choice: str | None) -> str | None:
+    """The proxy for an address, None for none: for loopback there never is one. ``choice``: a proxy's address, or
+    :data:`ENV`, whose NO_PROXY is heeded."""
+    if not choice or is_loopback(dialled(url)):
+        return None
+    if choice != ENV:
+        return choice if "://" in choice else f"http://{choice}"
+    from urllib import request
+
+    found = request.getproxies_environment()
+    parts = urlsplit(dialled(url))
+    if request.proxy_bypass_environment(parts.netloc.rpartition("@")[2], found):  # type: ignore[attr-defined]
+        return None
+    return found.get(parts.scheme) or found.get("all")
 
 
 def read_key(reference: str | None, environment: Mapping[str, str] | None = None) -> str | None:

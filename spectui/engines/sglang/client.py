@@ -34,7 +34,8 @@ class SglangClient:
     """One server. Every call ends within its limit; failures are the :class:`EngineError` kinds.
 
     ``key`` and ``admin_key`` are the keys themselves (see :func:`spectui.engines.sglang.address.read_key`).
-    ``env_proxy`` lets the environment's proxy be used for hosts that are not loopback; by default none ever is.
+    ``proxy`` names one, or is ``env`` for the environment's (as ``env_proxy`` is); loopback never has one, and by
+    default no other host has.
     """
 
     def __init__(
@@ -45,9 +46,12 @@ class SglangClient:
         admin_key: str | None = None,
         timeout: float = 5.0,
         env_proxy: bool = False,
+        proxy: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.connection = Connection(url, key=key, admin_key=admin_key, timeout=timeout, env_proxy=env_proxy)
+        self.connection = Connection(
+            url, key=key, admin_key=admin_key, timeout=timeout, env_proxy=env_proxy, proxy=proxy
+        )
         self.url = self.connection.where
         self._clock = clock
         self._chosen: dict[str, str] = {}

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spectui.core.redact import redact
-from spectui.engines.sglang.address import dialled, is_loopback, proxy_variable, shown
+from spectui.engines.sglang.address import ENV, dialled, is_loopback, proxy_of, proxy_variable, shown
 from spectui.engines.sglang.errors import (
     BadAddress,
     Broken,
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import ssl
 
     import httpx
+
+    from spectui.engines.sglang.deadline import Deadline
 
 MAX_BODY = 64 * 1024 * 1024
 _PROXY_HEADERS = ("via", "proxy-agent", "proxy-connection", "proxy-authenticate", "x-squid-error", "x-cache")
@@ -90,14 +92,18 @@ class Connection:
         admin_key: str | None = None,
         timeout: float = 5.0,
         env_proxy: bool = False,
+        proxy: str | None = None,
     ) -> None:
         self._base = dialled(url)
         self.where = shown(self._base)
         self.timeout = timeout
         self._key = _checked(key)
         self._admin_key = _checked(admin_key)
-        self._through_proxy = env_proxy and not is_loopback(self._base)
+        env_proxy = env_proxy or proxy == ENV
+        self._proxy = None if env_proxy else proxy_of(self._base, proxy)
+        self._through_proxy = bool(self._proxy) or (env_proxy and not is_loopback(self._base))
         self._client: httpx.Client | None = None
+        self._deadline: Deadline | None = None
 
     @property
     def has_admin_key(self) -> bool:
@@ -117,16 +123,30 @@ class Connection:
             import httpx
 
             try:
-                env = self._through_proxy
-                verify = _certificates(env)
-                self._client = httpx.Client(base_url=self._base, timeout=self.timeout, trust_env=env, verify=verify)
+                env = self._through_proxy and not self._proxy
+                client = httpx.Client(
+                    base_url=self._base,
+                    timeout=self.timeout,
+                    trust_env=env,
+                    verify=_certificates(env),
+                    proxy=self._proxy,
+                )
             except (ValueError, httpx.InvalidURL) as error:
+                if self._proxy:
+                    raise BadAddress(
+                        "--proxy is no proxy address", self.where, "Write it as http://HOST:PORT"
+                    ) from None
                 name = (self._through_proxy and proxy_variable(self._base)) or None
                 if name is None:
                     raise BadAddress(f"not an address ({error})", self.where, "Write it as http://HOST:PORT") from None
                 raise BadAddress(
                     f"environment variable {name} is no proxy address", self.where, f"Correct or unset {name}"
                 ) from None
+            from spectui.engines.sglang.deadline import Deadline
+
+            self._deadline = Deadline()
+            self._deadline.hold(client)
+            self._client = client
         return self._client
 
     def _keys(self, path: str) -> list[str | None]:
@@ -164,24 +184,28 @@ class Connection:
             content = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
         client = self._open()  # setting it up takes time that is not the server's
+        assert self._deadline is not None
         deadline = time.monotonic() + limit_s
         pieces: list[bytes] = []
         size = 0
         try:
-            with client.stream(
-                method,
-                path,
-                content=content,
-                params=params,
-                headers=headers,
-                timeout=limit_s,
-                follow_redirects=method == "GET",
-            ) as response:
+            with (
+                self._deadline.within(deadline),
+                client.stream(
+                    method,
+                    path,
+                    content=content,
+                    params=params,
+                    headers=headers,
+                    timeout=limit_s,
+                    follow_redirects=method == "GET",
+                ) as response,
+            ):
                 self._check_proxy(response)
                 for piece in response.iter_bytes():
                     pieces.append(piece)
                     size += len(piece)
-                    if time.monotonic() > deadline:  # httpx limits each read; a trickle would never end
+                    if time.monotonic() > deadline:
                         raise TimedOut(f"answer not finished within {limit_s:g} s", self.where, _TIMEOUT_NEXT)
                     if size > MAX_BODY:
                         raise Broken(f"answer to {path} is larger than 64 MiB", self.where, "Is this an SGLang server?")
@@ -222,11 +246,13 @@ class Connection:
             raise self._proxy_error(f"HTTP {status}", status)
 
     def _proxy_error(self, said: str, status: int | None = None) -> NotReachable:
-        name = proxy_variable(self._base) or "the proxy variable"
+        name = "--proxy" if self._proxy else proxy_variable(self._base) or "the proxy variable"
         return NotReachable(
             f"the proxy named by {name} answered in place of the server ({said})",
             self.where,
-            f"Unset {name}, add the host to NO_PROXY, or call without a proxy",
+            "Give another one, or call without a proxy"
+            if self._proxy
+            else f"Unset {name}, add the host to NO_PROXY, or call without a proxy",
             status=status,
         )
 
