@@ -181,11 +181,13 @@ class _Follower:
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._clock = ""
+        self._at = 0.0
 
     def row(self, state: Any, row: Mapping[str, Any]) -> None:
         if self._quiet:
             return
         kind = row.get("kind")
+        self._at = float(row.get("t") or time.time())  # of one that is taken up, what was before comes first
         if kind == "head":
             for text in row.get("texts") or ():
                 self._say(str(text))
@@ -198,6 +200,8 @@ class _Follower:
             self._say(f"{row.get('setting')}: starting")
         elif kind == "server" and row.get("state") == "ready" and row.get("seconds") is not None:
             self._say(f"{row.get('setting')}: ready after {row['seconds']:.1f} s")
+        elif kind == "resumed":
+            self._say("taken up again")
         elif kind == "failed":
             self._say(f"{row.get('setting')}: failed: {str(row.get('cause')).splitlines()[0]}")
         elif kind == "cell" and row.get("state") == "end":
@@ -208,7 +212,7 @@ class _Follower:
             self._say(f"{row.get('setting')} ×{row.get('concurrency')}: {words}{more}")
 
     def _say(self, text: str) -> None:
-        sys.stderr.write(f"{time.strftime('%H:%M:%S')}  {safe_text(text, 300)}\n")
+        sys.stderr.write(f"{time.strftime('%H:%M:%S', time.localtime(self._at))}  {safe_text(text, 300)}\n")
 
 
 def print_sweep(said: Mapping[str, Any]) -> None:
