@@ -39,9 +39,12 @@ def print_compared(said: dict[str, Any]) -> None:
     for row in rows:
         for reason in row["reasons"]:
             print(tables.wrapped(reason, lead=f"×{row['concurrency']}: "))
+        told: dict[str, list[str]] = {}
         for name in "AB":
             for notice in (row["arms"][name] or {}).get("notices") or ():
-                print(tables.wrapped(f"{name}: {notice}", lead=f"×{row['concurrency']}: "))
+                told.setdefault(notice, []).append(name)
+        for notice, names in told.items():
+            print(tables.wrapped(f"{' and '.join(names)}: {notice}", lead=f"×{row['concurrency']}: "))
         for name, needed in row["break_even_accept_length"].items():
             have = (row["arms"][name] or {}).get("accept_length")
             if needed is not None and have is not None:

@@ -111,7 +111,8 @@ def block_id(rows: Iterable[RequestRecord]) -> str:
 
 def common_blocks(a: Iterable[RequestRecord], b: Iterable[RequestRecord]) -> int:
     """Alternating blocks that both arms measured with the same prompts."""
-    return len(_ids(a) & _ids(b))
+    mine, theirs = _ids(a), _ids(b)
+    return min(sum(i in theirs for i in mine), sum(i in mine for i in theirs))
 
 
 def in_turn(a: Iterable[RequestRecord], b: Iterable[RequestRecord]) -> int:
@@ -137,11 +138,11 @@ def _apart(records: Sequence[RequestRecord]) -> bool:
     return all(before[1] <= after[0] for before, after in pairwise(ordered))
 
 
-def _ids(records: Iterable[RequestRecord]) -> set[str]:
+def _ids(records: Iterable[RequestRecord]) -> list[str]:
     found: dict[int, list[RequestRecord]] = {}
     for r in records:
         found.setdefault(r.block, []).append(r)
-    return {block_id(rows) for rows in found.values()}
+    return [block_id(rows) for rows in found.values()]
 
 
 def units_of(

@@ -126,7 +126,7 @@ def _loosened(settings: Mapping[str, Any], temperature: object) -> str:
 
 def reasons(a: Side, b: Side, *, failure_limit: float = FAILURE_LIMIT) -> list[str]:
     """Why no verdict can be given on A against B; empty for a fair trial."""
-    nothing = [_nothing(side) for side in (a, b) if side.result.records and not side.result.good]
+    nothing = [f"{side.name}: {side.result.failed_whole}" for side in (a, b) if side.result.failed_whole]
     if nothing:
         return nothing  # whatever else is seen is a consequence, or says nothing
     found: list[str] = []
@@ -155,13 +155,6 @@ def _proposer(side: Side) -> list[str]:
     word = {"saturated": "has seen these answers", "unknown": "has an unknown past"}.get(state.name, f"is {state.name}")
     need = f" — {'; '.join(state.needs)}" if state.needs else ""
     return [f"{side.name}'s store {word}: {state.detail}{need}"]
-
-
-def _nothing(side: Side) -> str:
-    rows = side.result.records
-    why = next((r.error for r in rows if r.error), None)
-    said = f", the first one: {why}" if why else ""
-    return f"{side.name}: none of {len(rows)} requests ended well{said}"
 
 
 _MARKS = {
@@ -212,17 +205,24 @@ def _counted(side: Side, failure_limit: float) -> list[str]:
             "answers are not those of the other side; set it to 1 and measure again"
         )
     if one.client.get("bound"):
-        late, lag = one.client.get("late_share"), one.client.get("lag_ms_p99")
-        told = [f"{100 * late:.1f} % of reads were late"] if isinstance(late, float) else []
-        told += [f"lag {lag:.1f} ms at p99"] if isinstance(lag, (int, float)) else []
-        held = f" ({', '.join(told)})" if told else ""
+        less = "measure at less concurrency, or from" if one.concurrency > 1 else "measure from"
         found.append(
-            f"{side.name}: the load generator was the limit, not the server{held}: measure at less concurrency, or "
-            "from a machine with a free core"
+            f"{side.name}: the load generator was the limit, not the server{_client(one.client)}: {less} a machine "
+            "with a free core"
         )
     if any(r.tokens_estimated for r in one.good):
         found.append(f"{side.name}: the server gave no token counts, so its throughput is an estimate")
     return found
+
+
+def _client(told: Mapping[str, Any]) -> str:
+    """What the runner saw of itself; the limits are its own (``runner.arm``: 5 % late reads, 85 % of a core)."""
+    late, lag, cpu, wall = (told.get(k) for k in ("late_share", "lag_ms_p99", "cpu_s", "wall_s"))
+    parts = [f"{100 * late:.1f} % of reads were late, at most 5 % may be"] if isinstance(late, float) else []
+    parts += [f"lag {lag:.1f} ms at p99"] if isinstance(lag, (int, float)) else []
+    if isinstance(cpu, (int, float)) and isinstance(wall, (int, float)) and wall > 0 and cpu > 0.5 * wall:
+        parts.append(f"it took {100 * cpu / wall:.0f} % of a core, at most 85 % are free of doubt")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _queues(a: Side, b: Side) -> list[str]:

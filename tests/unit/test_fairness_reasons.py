@@ -97,8 +97,8 @@ def test_prefix_cache_help_failures_client_and_counts() -> None:
     result = fold([head(arm_head("A", "EAGLE3"), arm_head("B", "none")), *map(row_of, [*mine, *other]), client])
     said = reasons(side_of(result, KEY), side_of(result, ("B", 1, "warm")))
     assert said == [
-        "A: the load generator was the limit, not the server (lag 7.5 ms at p99): measure at less concurrency, or "
-        "from a machine with a free core",
+        "A: the load generator was the limit, not the server (lag 7.5 ms at p99): measure from a machine with a free "
+        "core",
         "B: 1 of 8 requests failed (at most 5 %), the first one: HTTP 500: out of pages",
         "B: the server gave no token counts, so its throughput is an estimate",
         "the prefix cache held 80 % of A's prompt tokens, 5 % of B's, which may be worth up to 7 % of the time: empty "
@@ -128,7 +128,7 @@ def test_where_nothing_ended_well_that_alone_is_told() -> None:
     rows = [mark("foreign_traffic"), *map(row_of, [*mine, *other])]
     result = fold([head(arm_head("A", "NGRAM"), arm_head("B", "none")), *rows])
     sides = side_of(result, KEY), side_of(result, ("B", 1, "warm"))
-    assert reasons(*sides) == ["A: none of 8 requests ended well, the first one: HTTP 503: no worker"]
+    assert reasons(*sides) == ["A: all 8 requests failed: HTTP 503: no worker"]
 
 
 def test_thresholds_below_one_are_another_answer_where_it_is_sampled() -> None:
