@@ -45,6 +45,24 @@ def temperature(text: str) -> float | None:
     return value
 
 
+def proxy(text: str) -> str:
+    """A proxy's address without user and password, which would be kept with the run; or ``env``."""
+    from urllib.parse import urlsplit
+
+    if text == "env":
+        return text
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise argparse.ArgumentTypeError(f"{text!r} is no proxy: write http://HOST:PORT, or env")
+    if parts.username is not None or parts.password is not None:
+        raise argparse.ArgumentTypeError("user and password belong into HTTP_PROXY or HTTPS_PROXY: set it, and say env")
+    return text
+
+
 def add_key_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key", metavar="REF", help="API key as env:NAME or file:PATH")
     parser.add_argument("--admin-key", metavar="REF", help="admin key as env:NAME or file:PATH")
@@ -64,7 +82,8 @@ def add_run_options(parser: argparse.ArgumentParser, *, first: str | None = "war
         choices=("cold", "warm", "both", "primed", "as-found"),
         default=first,
         help="cold: flush, measure. warm: flush, feed, measure. primed: flush, load --corpus, measure. "
-        "as-found: measure, and leave the store as it is. Only NGRAM needs the flush",
+        "as-found: measure, and leave the store as it is. Only NGRAM needs the flush "
+        f"(default: {first or 'warm; beside a stored run, its own'})",
     )
     parser.add_argument("--corpus", metavar="FILE|RUN", help="of a primed pass: texts, or the answers of a stored run")
     parser.add_argument("--concurrency", type=numbers, default=(1,), metavar="N[,N…]", help="requests at a time (1)")

@@ -41,6 +41,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="a request that says nothing for so many seconds is given up (600)",
     )
+    parser.add_argument(
+        "--proxy",
+        type=options.proxy,
+        metavar="URL|env",
+        help="reach a server that is not on this node through a proxy, or through the environment's (none)",
+    )
     options.add_explain(parser)
     options.add_json(parser)
 
@@ -54,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         what = "profile: start it with spectui launch" if target.profile else "stored run: show it with spectui runs"
         raise Failure(f"{args.url} is no running server but a {what}", 2)
     keep_in = keeping_evidence.chosen(args.save_evidence, target)
-    arm = arms.arm_spec("A", target, key=args.key, admin_key=args.admin_key)
+    arm = replace(arms.arm_spec("A", target, key=args.key, admin_key=args.admin_key), proxy=args.proxy)
     chosen = options.run_options(args)
     spec = replace(running.build_spec([arm], chosen), request_timeout_s=float(args.silence_limit))
     infos = {"A": fitting.look(arm)}

@@ -39,6 +39,8 @@ class ArmSpec:
     """Neutral knobs of the profile it was started from, for the head of the journal."""
     server_pid: int | None = None
     """Root process where it runs on this node, to tie GPUs and environment to the arm."""
+    proxy: str | None = None
+    """What its requests go through: a proxy's address, or ``env`` for the environment's; never for loopback."""
 
 
 @dataclass(frozen=True, slots=True)

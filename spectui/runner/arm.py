@@ -10,7 +10,7 @@ from typing import Any
 from spectui.core.evidence import is_stateful
 from spectui.core.rows import ArmHead
 from spectui.core.spec import ArmSpec, Prompt, RunSpec
-from spectui.engines.sglang.address import read_key
+from spectui.engines.sglang.address import proxy_of, read_key
 from spectui.engines.sglang.client import SglangClient
 from spectui.engines.sglang.errors import EngineError
 from spectui.engines.sglang.info import ServerInfo
@@ -71,8 +71,11 @@ class Arm:
         self.name = spec.name
         self._run = run
         key = read_key(spec.key)
-        self.client = SglangClient(spec.url, key=key, admin_key=read_key(spec.admin_key))
-        self.transport: Transport = open_transport(spec.url, key=key, silence_s=run.request_timeout_s, kind=transport)
+        self.client = SglangClient(spec.url, key=key, admin_key=read_key(spec.admin_key), proxy=spec.proxy)
+        self.proxy = proxy_of(spec.url, spec.proxy)
+        self.transport: Transport = open_transport(
+            spec.url, key=key, silence_s=run.request_timeout_s, proxy=self.proxy, kind=transport
+        )
         self.info: ServerInfo
         self.routes: dict[bool, Route] = {}
         """For chat prompts (True) and completion prompts (False)."""

@@ -118,6 +118,9 @@ class Measurement:
             arm.gpus = frozenset(gpus_of(arm.spec.server_pid, panel))
             heads.append(arm.head(tuple(m.name for m in environment)))
             marks += [(arm.name, m.name, m.text) for m in environment]
+            if arm.proxy:
+                words = "measured through a proxy, whose time is in every figure; httpx stamps once it has read"
+                marks.append((arm.name, "proxy", words))
             if arm.lossy:
                 greedy = "; at temperature 0 that changes nothing" if spec.temperature == 0 else ""
                 words = f"it may accept drafts that the model would not have written ({arm.lossy}, exact is 1){greedy}"

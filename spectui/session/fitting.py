@@ -166,7 +166,8 @@ def _stateful(
 
 def look(arm: ArmSpec) -> ServerInfo:
     """Who is there, asked once before a run. Raises the engine's errors, with what to do next."""
-    with SglangClient(arm.url, key=read_key(arm.key), admin_key=read_key(arm.admin_key)) as client:
+    key, admin_key = read_key(arm.key), read_key(arm.admin_key)
+    with SglangClient(arm.url, key=key, admin_key=admin_key, proxy=arm.proxy) as client:
         return client.probe()
 
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 from answering_server import AnsweringServer
 
-from spectui.engines.sglang.address import dialled, is_loopback, proxy_variable, read_key, shown
+from spectui.cli import options
+from spectui.engines.sglang.address import dialled, is_loopback, proxy_of, proxy_variable, read_key, shown
 from spectui.engines.sglang.client import SglangClient
 from spectui.engines.sglang.connection import Connection
 from spectui.engines.sglang.errors import BadAddress, NotReachable
@@ -122,3 +124,35 @@ def test_keys_by_reference(tmp_path: Path) -> None:
         with pytest.raises(BadAddress) as caught:
             read_key(wrong, {})
         assert "sk-the-key-itself" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "choice", "expected"),
+    [
+        ("http://gpu-node:30000", None, None),
+        ("http://gpu-node:30000", "http://proxy:3128", "http://proxy:3128"),
+        ("http://gpu-node:30000", "proxy:3128", "http://proxy:3128"),
+        ("http://gpu-node:30000", "env", "http://of-env:1"),
+        ("https://gpu-node", "env", "http://of-all:2"),
+        ("http://near:30000", "env", None),
+        ("http://127.0.0.1:30000", "http://proxy:3128", None),
+        ("0.0.0.0:30000", "env", None),
+        ("localhost:30000", "env", None),
+    ],
+)
+def test_which_proxy_an_address_goes_through(
+    monkeypatch: pytest.MonkeyPatch, url: str, choice: str | None, expected: str | None
+) -> None:
+    for name in ("https_proxy", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://of-env:1")
+    monkeypatch.setenv("all_proxy", "http://of-all:2")
+    monkeypatch.setenv("no_proxy", "near,.local")
+    assert proxy_of(url, choice) == expected
+
+
+@pytest.mark.parametrize("text", ["http://user:secret@proxy:3128", "ftp://proxy", "http://", "http://proxy:x"])
+def test_a_proxy_with_a_password_or_without_a_host_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as raised:
+        options.proxy(text)
+    assert "secret" not in str(raised.value)

@@ -290,6 +290,28 @@ def test_a_warm_pass_on_top_of_what_is_there(tmp_path: Path) -> None:
     assert (detail["requests"], detail["ended"]) == (25, "requests"), "all of it, since steadiness tells nothing here"
 
 
+def test_a_server_behind_a_proxy_is_measured_and_marked(tmp_path: Path) -> None:
+    """Only the proxy knows the host's name; it is asked for absolute addresses."""
+    fake = FakeSglang()
+    asked: set[str] = set()
+
+    def proxy(talk: Talk) -> None:
+        scheme, _, rest = talk.path.partition("://")
+        host, _, path = rest.partition("/")
+        asked.add(f"{scheme}://{host}")
+        talk.path = f"/{path}"
+        fake(talk)
+
+    with ScriptedServer(proxy) as server:
+        arms = (ArmSpec("A", "http://gpu-node.invalid:30000", proxy=server.url),)
+        code, rows = carry_out(spec_of(tmp_path, arms=arms, measuring=prompts("m", 2)))
+    assert code == 0, rows[-1]["reason"]
+    assert asked == {"http://gpu-node.invalid:30000"}
+    assert of(rows, "client")[0]["transport"] == "httpx"
+    assert of(rows, "client")[0]["stamps"] == "user"
+    assert len(of(rows, "mark", name="proxy")) == 1
+
+
 @pytest.mark.parametrize(
     ("version", "temperature", "sent"), [("0.5.15.post1", 0.7, 5), ("0.4.9.post4", 0.7, None), ("0.5.5", 0.0, 5)]
 )
