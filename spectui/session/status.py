@@ -10,6 +10,7 @@ from spectui.session.view import Status
 if TYPE_CHECKING:
     from spectui.session.live import Live
 
+SILENT_AFTER_S = 15.0
 _RUN_KEYS = ("run", "compare", "algorithm", "workload", "save", "choose_server", "check")
 
 
@@ -42,9 +43,13 @@ def status_of(live: Live, verdict: str, tone: str, now: float) -> Status:
         assert live.measuring.run is not None
         view = live.measuring.run.view(now)
         doing = "stopping the run …" if live.measuring.stopping else f"{view.phase or 'the run begins'}"
+        heard = live.measuring.run.fold.t
+        if heard is not None and now - heard >= SILENT_AFTER_S:
+            doing += f", nothing heard of it for {now - heard:.0f} s: x stops it, l shows the log"
         return Status(f"{doing} ({view.task})", "", ("stop", "chart", "log", "focus_arm", "choose_server", *common))
     if verdict:
-        return Status(verdict, tone, ("knob_up", "algorithm", "compare", "feed", "save", "workload", *common))
+        knob = ("knob_up",) if arm.live and arm.algorithm not in ("none", "unknown", "") else ()
+        return Status(verdict, tone, (*knob, "algorithm", "run", "compare", "feed", "save", "workload", *common))
     return Status(*_waiting(live), (*_RUN_KEYS, *common))
 
 

@@ -276,7 +276,7 @@ def nothing_yet(now: float) -> Snapshot:
     a = ArmView("A", "connecting", trouble="looking for servers …")
     b = ArmView("B", "none", trouble="nothing here yet")
     status = Status("starting …", keys=("quit",))
-    return Snapshot(now, os.uname().nodename, (a, b), "A", None, gpu_note="being looked for", status=status)
+    return Snapshot(now, os.uname().nodename, (a, b), "A", None, gpu_note="not looked at yet", status=status)
 
 
 def load_screen(name: str, live: Live, **more: Any) -> Screen[Any] | None:
