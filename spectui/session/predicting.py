@@ -7,8 +7,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from spectui.core.passes import PassResult
 from spectui.predict.chain import chain_lengths
@@ -20,7 +20,8 @@ _FAMILY = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
 
 
 class Predictor:
-    """One prediction at a time: a new one ends the one before."""
+    """One prediction at a time: a new one ends the one before. An n-gram store is replayed over the last run's text,
+    whatever wrote it; chains are read off a longer one of their own algorithm."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,24 +43,38 @@ class Predictor:
         if staged.plan.refusals:
             return Prediction(note="the server would refuse this")
         name = staged.plan.algorithm
-        if last is None or last.algorithm != name:
-            return Prediction(note="no prediction: no run of this algorithm to predict from; r measures")
-        if name in _FAMILY:
-            return chain_prediction(staged, last)
-        if name != "NGRAM":
+        if name not in ("NGRAM", *_FAMILY):
             return Prediction(note=f"no prediction for {name} without running it")
-        if run is None or not (run / "answers.jsonl").is_file():
+        if last is None or (name in _FAMILY and last.algorithm != name):
+            return Prediction(note="no prediction: no run of this algorithm to predict from; r measures")
+        known = chain_prediction(staged, last) if name in _FAMILY else None
+        if known is not None and known.accept_length is None:
+            return known
+        if known is None and (run is None or not (run / "answers.jsonl").is_file()):
             return Prediction(note="no prediction: the last run kept no token ids")
         with self._lock:
             turn = self._turn
         threading.Thread(
-            target=self._replay, args=(turn, staged, run, last, done), name="prediction", daemon=True
+            target=self._work_out, args=(turn, staged, run, last, known, done), name="prediction", daemon=True
         ).start()
         return Prediction(pending=True)
 
-    def _replay(
-        self, turn: int, staged: Staged, run: Path, last: PassResult, done: Callable[[Prediction], None]
+    def _work_out(
+        self,
+        turn: int,
+        staged: Staged,
+        run: Path | None,
+        last: PassResult,
+        known: Prediction | None,
+        done: Callable[[Prediction], None],
     ) -> None:
+        found = known if known is not None or run is None else self._replay(turn, staged, run, last)
+        if found is not None and found.accept_length is not None:
+            found = at_step_times(found, staged, run, last)
+        if found is not None and turn == self._turn:
+            done(found)
+
+    def _replay(self, turn: int, staged: Staged, run: Path, last: PassResult) -> Prediction | None:
         command = [sys.executable, "-m", "spectui", "replay", str(run), "--json", "--processes", "1"]
         for flag, key in _FLAGS.items():
             value = staged.plan.in_force.get(key)
@@ -67,7 +82,7 @@ class Predictor:
                 command += [flag, str(value)]
         with self._lock:
             if turn != self._turn:
-                return
+                return None
             process = self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
@@ -77,8 +92,42 @@ class Predictor:
             process.kill()
             process.communicate()
             said = b""
-        if turn == self._turn:
-            done(read_replay(said, last))
+        return read_replay(said, last)
+
+
+def at_step_times(found: Prediction, staged: Staged, run: Path | None, last: PassResult) -> Prediction:
+    """With the speed that this node's step times give, and what such predictions were off by here. Where no run of the
+    setting's algorithm is known, only a run of the same algorithm lends its own step time."""
+    from spectui.predict import step_times, tracking
+    from spectui.predict.breakeven import Length, StepTimeModel, predict
+    from spectui.predict.settings_grid import Setting
+    from spectui.session import SessionError, running
+
+    setting = Setting("", staged.plan.algorithm, {}, staged.plan)
+    chain = setting.algorithm in _FAMILY
+    kind = tracking.CHAIN if chain else tracking.SEVERAL if last.concurrency > 1 else tracking.OTHER_TEXT
+    error = None if found.exact else tracking.spreads()[kind].log_error
+    found = replace(found, error=error)
+    assert found.accept_length is not None
+    try:
+        setup = step_times.setup_of(running.result_of(run), last.arm) if run is not None else None
+    except (SessionError, OSError, KeyError):
+        setup = None
+    if setup is not None:
+        model = StepTimeModel.of(step_times.samples(), setup)
+        steps = step_times.draft_steps_of(setting.algorithm, setting.num_steps)
+        step = model.at(setting.algorithm, setting.width, last.concurrency, draft_steps=steps)
+        if step is not None:
+            request = model.request(last.concurrency)
+            made = predict(
+                Length(found.accept_length, error or 0.0, kind),
+                step,
+                last.concurrency,
+                tokens=request and request[0],
+                overhead_s=request[1] if request else 0.0,
+            )
+            return replace(found, tokens_per_s=made.tokens_per_s, step_time_of="this node's step times")
+    return found if last.algorithm == setting.algorithm else replace(found, tokens_per_s=None)
 
 
 _FLAGS = {
@@ -94,13 +143,19 @@ _FLAGS = {
 def read_replay(said: bytes, last: PassResult) -> Prediction:
     """The accept length of the workload part that belongs to the last pass."""
     try:
-        setting: dict[str, Any] = json.loads(said)["settings"][0]
-        parts: dict[str, list[dict[str, Any]]] = setting["workloads"]
-    except (ValueError, KeyError, IndexError, TypeError):
+        # Of a run, each pass is an entry of its own.
+        parts = {
+            name: (setting, rows)
+            for setting in json.loads(said)["settings"]
+            for name, rows in setting["workloads"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
         return Prediction(note="no prediction: the replay did not end")
+    if not parts:
+        return Prediction(note="no prediction: nothing to replay")
     words = {last.arm, last.pass_name, f"c{last.concurrency}"}
-    best = max(parts, key=lambda name: len(words & set(name.split())), default=None)
-    requests = parts[best] if best is not None else []
+    best = max(parts, key=lambda name: len(words & set(name.split())))
+    setting, requests = parts[best]
     steps = sum(r["verify_steps"] for r in requests)
     tokens = sum((r["accept_length"] or 0) * r["verify_steps"] for r in requests)
     if not steps:

@@ -24,11 +24,14 @@ class Prediction:
 
     accept_length: float | None = None
     tokens_per_s: float | None = None
-    """At the step time that was measured before the change."""
+    """At the step time that was measured before the change, or at ``step_time_of``."""
     exact: bool = False
     note: str = ""
     """Why it is an estimate, or why there is none."""
     pending: bool = False
+    error: float | None = None
+    """What predictions of this kind were off by on this node, as a share; None where it is exact or not known."""
+    step_time_of: str = "today's step time"
 
     @property
     def text(self) -> str:
@@ -36,8 +39,9 @@ class Prediction:
             return "predicting …"
         if self.accept_length is None:
             return self.note
-        speed = f", about {self.tokens_per_s:.0f} tok/s at today's step time" if self.tokens_per_s else ""
-        return f"predicted accept length {self.accept_length:.2f}{'' if self.exact else ' (estimate)'}{speed}"
+        speed = f", about {self.tokens_per_s:.0f} tok/s at {self.step_time_of}" if self.tokens_per_s else ""
+        off = f", ±{100 * self.error:.0f} %" if self.error else ""
+        return f"predicted accept length {self.accept_length:.2f}{'' if self.exact else f' (estimate{off})'}{speed}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,20 @@ def test_a_replay_is_read_for_the_pass_that_was_measured() -> None:
     assert "predicted accept length 4.00, about" in found.text
 
 
+def test_each_pass_of_a_run_is_an_entry_of_its_own() -> None:
+    entries = [
+        {"exact": exact, "why_not": None, "workloads": {f"json A {name}": [{"accept_length": n, "verify_steps": 10}]}}
+        for name, n, exact in (("cold", 2.0, True), ("warm", 4.0, False))
+    ]
+    found = read_replay(json.dumps({"settings": entries}).encode(), result_pass("A"))
+    assert (found.accept_length, found.exact) == (pytest.approx(4.0), False)
+
+
+def test_what_such_predictions_were_off_by_is_said() -> None:
+    told = Prediction(3.0, 700.0, error=0.08, step_time_of="this node's step times").text
+    assert told == "predicted accept length 3.00 (estimate, ±8 %), about 700 tok/s at this node's step times"
+
+
 def test_a_replay_that_did_not_end_gives_a_reason() -> None:
     assert read_replay(b"", result_pass()).text == "no prediction: the replay did not end"
 
