@@ -6,6 +6,7 @@ environment. Nothing proves a process on another node: of those only the address
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import psutil
 
 from spectui.core.launch_line import client_at, kind_of
+from spectui.core.redact import HIDDEN
 from spectui.hosts.leftovers import leftovers
 from spectui.hosts.records import ServerRecord
 
@@ -157,6 +159,7 @@ def _docker(record: ServerRecord, words: Sequence[str], timeout_s: float) -> str
             text=True,
             errors="replace",
             timeout=timeout_s,
+            env={**os.environ, **{name: value for name, value in record.env.items() if HIDDEN not in value}},
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired, ValueError):
