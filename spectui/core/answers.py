@@ -18,6 +18,14 @@ MIN_LENGTH = 24
 """Signs, or 12 words: shorter answers ("no no no") may repeat themselves and be right."""
 RUN_OF_SIGNS = 20
 """So many of one sign in a row, letters, digits and signs that draw no line, are no text."""
+SHORT_PHRASE = 8
+"""Words of a phrase whose repetition is a fault by itself."""
+LONGEST_PHRASE = 48
+"""Of a sentence or two: a small model says such again and again, so this tells only where another arm does not."""
+CONTROLS = 2
+"""So many control signs may be a model's slip; more are no text."""
+DRAWN = "-=_*~#.─━═"
+"""Signs of which lines are drawn."""
 CYCLE_SHARE = 0.5
 """An answer half of which is one short phrase over and over, where the other arm's is not, is broken."""
 
@@ -36,22 +44,25 @@ class AnswerCheck:
         return self.state != "broken"
 
 
-def fault(text: str, thoughts: str = "") -> str | None:
-    """What is broken about an answer by itself, in a word or two; None for sensible text."""
+def fault(text: str, thoughts: str = "", longest: int = SHORT_PHRASE) -> str | None:
+    """What is broken about an answer by itself, in a word or two; None for sensible text. ``longest``: words of a
+    phrase whose repetition counts."""
     if not text.strip():
         return "no answer text" if thoughts.strip() else "empty"
     whole = text.rstrip(REPLACEMENT)  # an answer that its limit cut inside a character may end in the sign
     if not whole.strip() or REPLACEMENT in whole:
         return "undecodable characters"
-    return "repetition" if _repeats(text) else None
+    if sum(c < " " and c not in "\t\n\r\f\v" for c in text) > CONTROLS:
+        return "undecodable characters"
+    return "repetition" if _repeats(text, longest) else None
 
 
-def _repeats(text: str) -> bool:
+def _repeats(text: str, longest_phrase: int) -> bool:
     bare = "".join(text.split())
     longest = run = 1
     for before, now in pairwise(bare):
         run = run + 1 if before == now else 1
-        if now not in "-=_*~#.─━═" or run == len(bare):
+        if now not in DRAWN or run == len(bare):
             longest = max(longest, run)
     if longest >= RUN_OF_SIGNS:
         return True
@@ -60,13 +71,17 @@ def _repeats(text: str) -> bool:
     if len(set(bare)) <= 2:
         return True
     words = text.split()
-    return len(words) >= 12 and _cycle_share(words) > CYCLE_SHARE
+    if len(words) >= 12 and _cycle_share(words, longest_phrase) > CYCLE_SHARE:
+        return True
+    # Chinese or Japanese have no blanks: there the signs are counted.
+    signs = "".join(c for c in bare if c not in DRAWN)
+    return len(signs) > 12 * len(words) and _cycle_share(signs, longest_phrase) > CYCLE_SHARE
 
 
-def _cycle_share(words: Sequence[str]) -> float:
-    """Share of an answer, from its end back, that is one phrase of up to eight words over and over."""
+def _cycle_share(words: Sequence[str], longest: int) -> float:
+    """Share of an answer, from its end back, that is one phrase over and over."""
     best = 0.0
-    for length in range(1, min(8, len(words) // 3) + 1):
+    for length in range(1, min(longest, len(words) // 3) + 1):
         phrase = words[-length:]
         times = 1
         while words[len(words) - (times + 1) * length : len(words) - times * length] == phrase:
@@ -79,7 +94,7 @@ def _cycle_share(words: Sequence[str]) -> float:
 def compare_answers(base: str, other: str, *, base_thoughts: str = "", thoughts: str = "") -> AnswerCheck:
     """``other`` against ``base``. A fault that both have is the model's own and no fault of the setting, but for text
     that cannot be decoded or is missing, which is told either way."""
-    mine, theirs = fault(other, thoughts), fault(base, base_thoughts)
+    mine, theirs = fault(other, thoughts, LONGEST_PHRASE), fault(base, base_thoughts, LONGEST_PHRASE)
     if mine is not None and not (mine == theirs == "repetition"):
         both = ", and so is the other arm's" if theirs == mine else ""
         return AnswerCheck("broken", f"broken: {mine}{both}")

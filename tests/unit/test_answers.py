@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.core.answers import compare_all, compare_answers, compare_rows, fault, first_difference
+from spectui.core.answers import LONGEST_PHRASE, compare_all, compare_answers, compare_rows, fault, first_difference
 
 LAKE = "The lake lies north of the town and freezes in most winters."
 SORT = "Sorting takes n log n steps on average."
@@ -70,6 +70,37 @@ def test_broken_text_is_named(text: str, what: str) -> None:
 
 def test_thoughts_alone_are_no_answer() -> None:
     assert fault("", "First add. Then check.") == "no answer text"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (
+            "It begins well. "
+            + "The bridge is designed to carry its own load, which is typically that of a wall. " * 6,
+            "repetition",
+        ),
+        ("今日は" + "私は学生です。" * 12, "repetition"),
+        ("fine so far \x00\x01\x02\x00", "undecodable characters"),
+    ],
+)
+def test_loops_of_whole_sentences_and_of_signs_without_blanks_are_broken(text: str, what: str) -> None:
+    assert fault(text, longest=LONGEST_PHRASE) == what
+    assert compare_answers("a sensible answer", text).detail == f"broken: {what}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f'{{"id": {n}, "name": "Ana {n * n}", "active": true}}\n' for n in range(40)),
+        "".join(f"| {n} | ok | {n % 3} |\n" for n in range(40)),
+        "def f(x):\n" + "".join(f"    if x == {n}:\n        return {n * 3}\n" for n in range(20)),
+        "".join(f"第{n}章、河の話が続きます。" for n in range(20)),
+        "https://example.org/a/very/long/address/without/any/blank/in/it/at/all",
+    ],
+)
+def test_lists_tables_and_code_of_one_shape_are_sensible(text: str) -> None:
+    assert fault(text, longest=LONGEST_PHRASE) is None
 
 
 def test_what_both_arms_repeat_is_the_models_own() -> None:
