@@ -6,8 +6,7 @@ Synchronous, on httpx, which is imported at the first call. The measuring path h
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spectui.engines.sglang.answers import (
@@ -21,16 +20,17 @@ from spectui.engines.sglang.answers import (
     whole,
 )
 from spectui.engines.sglang.connection import Answer, Connection, words_of
-from spectui.engines.sglang.errors import Broken, EngineError, NotReachable, NotSglang, NotThere, Refused, TimedOut
+from spectui.engines.sglang.corpora import Corpora
+from spectui.engines.sglang.errors import EngineError, NotReachable, NotSglang, Refused, TimedOut
+from spectui.engines.sglang.generating import Generating
 from spectui.engines.sglang.info import ServerInfo, looks_like_sglang, read_info, unreadable_info
 from spectui.engines.sglang.metrics import MetricsReading, MetricsUnavailable, parse_metrics
-from spectui.engines.sglang.routes import ADDRESSES
 
 INFO_EVERY_S = 5.0
 """An info call interrupts every scheduler and, under its old name, logs a line: never polled faster than this."""
 
 
-class SglangClient:
+class SglangClient(Generating, Corpora):
     """One server. Every call ends within its limit; failures are the :class:`EngineError` kinds.
 
     ``key`` and ``admin_key`` are the keys themselves (see :func:`spectui.engines.sglang.address.read_key`).
@@ -49,45 +49,14 @@ class SglangClient:
         proxy: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.connection = Connection(
-            url, key=key, admin_key=admin_key, timeout=timeout, env_proxy=env_proxy, proxy=proxy
+        super().__init__(
+            Connection(url, key=key, admin_key=admin_key, timeout=timeout, env_proxy=env_proxy, proxy=proxy)
         )
-        self.url = self.connection.where
         self._clock = clock
-        self._chosen: dict[str, str] = {}
         self._info: ServerInfo | None = None
         self._info_at = float("-inf")
 
-    def __enter__(self) -> SglangClient:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.connection.close()
-
     # -- who is there
-
-    def address_of(self, name: str) -> str | None:
-        """The path that this server answered for ``info``, ``loads`` …; None before the first contact."""
-        return self._chosen.get(name)
-
-    def _ask(self, name: str, method: str = "GET", *, body: object = None, timeout: float | None = None) -> Answer:
-        """Call a named address: the new name first, the old one only where that is not there, remembered after."""
-        known = self._chosen.get(name)
-        answer = Answer(404, b"")
-        for path in [known] if known else ADDRESSES[name]:
-            answer = self.connection.call(method, path, body=body, timeout=timeout)
-            if answer.status not in (404, 405):
-                self._chosen[name] = path
-                break
-        return answer
-
-    def _path(self, name: str) -> str:
-        return self._chosen.get(name, ADDRESSES[name][0])
 
     def probe(self) -> ServerInfo:
         """Whether an SGLang server is there, and what it is.
@@ -238,111 +207,6 @@ class SglangClient:
             reason = f"/flush_cache failed (HTTP {answer.status})" + (f": {said}" if said else "")
         return FlushOutcome(False, made, answer.status, reason)
 
-    def tokenize(
-        self,
-        *,
-        text: str | None = None,
-        messages: Sequence[Mapping[str, Any]] | None = None,
-        thinking: bool | None = None,
-    ) -> list[int] | None:
-        """Token ids of a text, or of messages through the server's chat template (≥ 0.5.12). None: not available here.
-
-        ``thinking`` becomes ``chat_template_kwargs`` under the two names that templates use.
-        """
-        body: dict[str, Any] = {"model": "default"}
-        if messages is not None:
-            body["messages"] = [dict(message) for message in messages]
-            if thinking is not None:
-                body["chat_template_kwargs"] = {"thinking": thinking, "enable_thinking": thinking}
-        else:
-            body["prompt"] = text or ""
-        answer = self._ask("tokenize", "POST", body=body, timeout=max(self.connection.timeout, 10.0))
-        if answer.status in (401, 403):
-            raise self.connection.failure_of(answer, self._path("tokenize"))
-        tokens = answer.json.get("tokens") if answer.status == 200 and isinstance(answer.json, dict) else None
-        if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
-            return None
-        return tokens if tokens or not (text or messages) else None
-
-    def detokenize(self, ids: Sequence[int]) -> str | None:
-        """The text of token ids; None: not available here."""
-        body = {"model": "default", "tokens": list(ids)}
-        answer = self._ask("detokenize", "POST", body=body, timeout=max(self.connection.timeout, 10.0))
-        if answer.status in (401, 403):
-            raise self.connection.failure_of(answer, self._path("detokenize"))
-        text = answer.json.get("text") if answer.status == 200 and isinstance(answer.json, dict) else None
-        return text if isinstance(text, str) else None
-
-    def post(self, path: str, body: Mapping[str, Any], *, timeout: float | None = None) -> dict[str, Any]:
-        """A JSON object in, a JSON object out; any other outcome raises its named error."""
-        answer = self.connection.call("POST", path, body=dict(body), timeout=timeout)
-        if answer.status != 200:
-            raise self.connection.failure_of(answer, path)
-        found = answer.json
-        if not isinstance(found, dict):
-            raise Broken(f"{path} answered something that is no JSON object", self.url, "Is this an SGLang server?")
-        error = found.get("error")
-        if isinstance(error, dict):
-            raise Refused(f"{path} was refused: {words_of(answer, self.connection.secrets)}", self.url, "")
-        return found
-
-    def generate(
-        self,
-        *,
-        text: str | None = None,
-        input_ids: Sequence[int] | None = None,
-        sampling: Mapping[str, Any] | None = None,
-        rid: str | None = None,
-        timeout: float = 60.0,
-        **more: Any,
-    ) -> dict[str, Any]:
-        """/generate, not streamed: ``{"text", "output_ids", "meta_info"}``."""
-        body: dict[str, Any] = {"sampling_params": dict(sampling or {}), **more}
-        if input_ids is not None:
-            body["input_ids"] = list(input_ids)
-        else:
-            body["text"] = text if text is not None else "Hello"
-        if rid is not None:
-            body["rid"] = rid
-        return self.post("/generate", body, timeout=timeout)
-
-    def generate_one(self, *, text: str = "Hello", timeout: float | None = None) -> GeneratedToken:
-        """Make one token. Raises when none came: a port that answers and a health of 200 prove nothing."""
-        started = time.perf_counter()
-        found = self.generate(
-            text=text,
-            sampling={"max_new_tokens": 1, "temperature": 0, "ignore_eos": True},
-            timeout=self.connection.timeout if timeout is None else timeout,
-        )
-        seconds = time.perf_counter() - started
-        meta = found.get("meta_info")
-        meta = meta if isinstance(meta, dict) else {}
-        tokens = meta.get("completion_tokens")
-        finish = meta.get("finish_reason")
-        if isinstance(finish, dict) and finish.get("type") == "abort":
-            raise Broken(f"the test token was aborted: {finish.get('message', '')}", self.url, "See the server's log")
-        if not isinstance(tokens, int) or tokens < 1:
-            raise Broken("the server answered a request without making a token", self.url, "See the server's log")
-        words = found.get("text")
-        return GeneratedToken(words if isinstance(words, str) else "", tokens, seconds, meta)
-
-    def chat(
-        self, messages: Sequence[Mapping[str, Any]], *, model: str = "default", timeout: float = 60.0, **more: Any
-    ) -> dict[str, Any]:
-        """/v1/chat/completions, not streamed; ``more`` goes into the body (response_format, tools, max_tokens …)."""
-        body = {"model": model, "messages": [dict(message) for message in messages], **more}
-        return self.post("/v1/chat/completions", body, timeout=timeout)
-
-    def abort(self, rid_prefix: str = "", *, everything: bool = False) -> bool:
-        """Abort requests whose rid begins with the prefix, or all of everyone. True: the server took the order.
-
-        An empty prefix would match every request of every user, so it needs ``everything``.
-        """
-        if not rid_prefix and not everything:
-            raise ValueError("an empty prefix aborts the requests of everyone: say everything=True if that is meant")
-        body = {"rid": rid_prefix, "abort_all": everything}
-        return self.connection.call("POST", "/abort_request", body=body).status == 200
-
     def set_internal_state(self, values: Mapping[str, Any]) -> StateOutcome:
         """Change accept thresholds (neutral keys) while the server runs, and read back whether they are in force.
 
@@ -379,56 +243,6 @@ class SglangClient:
             applied = all(told) if isinstance(told, list) and told else None
         detail = {True: "in force", False: "the server kept its old value", None: "the server does not show the value"}
         return StateOutcome(applied, asked, in_force, answer.status, detail[applied])
-
-    # -- external n-gram corpora
-
-    def corpora(self) -> dict[str, int] | None:
-        """Loaded external corpora and their tokens; None where this server has none to list."""
-        answer = self.connection.call("GET", "/list_external_corpora")
-        if answer.status in (401, 403):
-            raise self.connection.failure_of(answer, "/list_external_corpora")
-        body = answer.json
-        if answer.status != 200 or not isinstance(body, dict) or not body.get("success"):
-            return None
-        counts = body.get("corpus_token_counts")
-        if not isinstance(counts, dict):
-            return None
-        return {str(name): count for name, count in counts.items() if isinstance(count, int)}
-
-    def add_corpus(
-        self,
-        *,
-        documents: Sequence[str] | None = None,
-        file_path: str | None = None,
-        corpus_id: str | None = None,
-        timeout: float = 120.0,
-    ) -> CorpusOutcome:
-        """Load a corpus from documents, or from a JSONL file of strings that lies on the server's disk."""
-        body: dict[str, Any] = {"documents": list(documents)} if documents is not None else {"file_path": file_path}
-        if corpus_id is not None:
-            body["corpus_id"] = corpus_id
-        return self._corpus_call("/add_external_corpus", body, corpus_id or "", timeout)
-
-    def remove_corpus(self, corpus_id: str) -> CorpusOutcome:
-        """Not while another corpus is loading: the server does not guard against it."""
-        return self._corpus_call("/remove_external_corpus", {"corpus_id": corpus_id}, corpus_id, None)
-
-    def _corpus_call(self, path: str, body: dict[str, Any], corpus_id: str, timeout: float | None) -> CorpusOutcome:
-        answer = self.connection.call("POST", path, body=body, timeout=timeout)
-        if answer.status in (401, 403):
-            raise self.connection.failure_of(answer, path)
-        if answer.status in (404, 405):
-            raise NotThere("this version takes no external corpora (they came with 0.5.12)", self.url, "")
-        found = answer.json if isinstance(answer.json, dict) else {}
-        count = found.get("loaded_token_count")
-        named = found.get("corpus_id")
-        ok = answer.status == 200 and bool(found.get("success"))
-        return CorpusOutcome(
-            ok,
-            named if isinstance(named, str) and named else corpus_id,
-            words_of(answer, self.connection.secrets) or ("" if ok else f"HTTP {answer.status}"),
-            count if isinstance(count, int) else None,
-        )
 
 
 __all__ = [

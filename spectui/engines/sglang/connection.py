@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +21,7 @@ from spectui.engines.sglang.errors import (
     StillStarting,
     TimedOut,
     Unauthorized,
+    why_unconnected,
 )
 from spectui.engines.sglang.routes import auth_level
 
@@ -225,7 +225,7 @@ class Connection:
         if isinstance(error, httpx.ProxyError):
             return self._proxy_error(str(error))
         if isinstance(error, httpx.ConnectError):
-            return NotReachable(_why(error), self.where, "Is the server running there? Check host and port")
+            return NotReachable(why_unconnected(error), self.where, "Is the server running there? Check host and port")
         if isinstance(error, httpx.UnsupportedProtocol | httpx.TooManyRedirects | httpx.DecodingError):
             return NotSglang(f"what answers {path} is not an SGLang server", self.where, "Check host and port")
         if (
@@ -294,29 +294,3 @@ def _checked(key: str | None) -> str | None:
     if not clean.isascii() or not clean.isprintable():
         raise BadAddress("the key holds characters that no header can carry", "key", "Check the variable or file")
     return clean or None
-
-
-def _why(error: BaseException) -> str:
-    """Why a connection could not be made, in plain words."""
-    import ssl
-
-    cause: BaseException | None = error
-    for _ in range(8):
-        if cause is None:
-            break
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not accepted ({cause.verify_message})"
-        if isinstance(cause, ssl.SSLError):  # an OSError too, whose number is none of the system's
-            return "no TLS there (https); perhaps it serves http"
-        number = getattr(cause, "errno", None)
-        if isinstance(number, int) and number > 0:
-            return os.strerror(number).lower()
-        cause = cause.__cause__ or cause.__context__
-    text = str(error).lower()
-    if "refused" in text:
-        return "connection refused"
-    if "name" in text or "getaddrinfo" in text or "nodename" in text:
-        return "host name is unknown"
-    if "ssl" in text or "certificate" in text:
-        return f"TLS failed ({str(error)[:120]})"
-    return "cannot connect"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 
 class EngineError(Exception):
     """A call to a server did not give what it should. ``str()`` is one line fit to be shown; it never holds a key."""
@@ -49,3 +51,29 @@ class NotThere(Refused):
 
 class Broken(EngineError):
     """The server failed (5xx), hung up in the middle of an answer, or answered what cannot be read."""
+
+
+def why_unconnected(error: BaseException) -> str:
+    """Why a connection could not be made, in plain words."""
+    import ssl
+
+    cause: BaseException | None = error
+    for _ in range(8):
+        if cause is None:
+            break
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not accepted ({cause.verify_message})"
+        if isinstance(cause, ssl.SSLError):  # an OSError too, whose number is none of the system's
+            return "no TLS there (https); perhaps it serves http"
+        number = getattr(cause, "errno", None)
+        if isinstance(number, int) and number > 0:
+            return os.strerror(number).lower()
+        cause = cause.__cause__ or cause.__context__
+    text = str(error).lower()
+    if "refused" in text:
+        return "connection refused"
+    if "name" in text or "getaddrinfo" in text or "nodename" in text:
+        return "host name is unknown"
+    if "ssl" in text or "certificate" in text:
+        return f"TLS failed ({str(error)[:120]})"
+    return "cannot connect"

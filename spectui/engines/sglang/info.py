@@ -9,14 +9,15 @@ from statistics import median
 from typing import Any
 
 from spectui.core.redact import redact
+from spectui.engines.sglang.algorithm_names import Match as Match
+from spectui.engines.sglang.algorithm_names import algorithm_matches as algorithm_matches
+from spectui.engines.sglang.algorithm_names import algorithm_name, asked_in_command, neutral_algorithm
 from spectui.engines.sglang.contract import Contract, contract_for
 
 SIMULATED_KEY = "spectui_simulated"
 NO_DATA = "n/a (fewer than 40 decode steps)"
 OUTLIER_BELOW = 0.85
 """A rank under this share of the median accept length is flagged."""
-
-_ASKED_BY_FLAG = "--speculative-algorithm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +40,6 @@ class Memory:
     kv_cache: float | None = None
     graphs: float | None = None
     token_capacity: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Whether the algorithm asked for is the one in force."""
-
-    state: str
-    """match, mismatch or off."""
-    shown: str
-    """How to name what runs."""
-    detail: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return self.state == "match"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,59 +112,6 @@ def own_accept_rate(accept_length: float | None, draft_tokens: int | None) -> fl
     if accept_length is None or draft_tokens is None or draft_tokens < 2:
         return None
     return max(accept_length - 1.0, 0.0) / (draft_tokens - 1)
-
-
-def _name(value: object) -> str | None:
-    """An algorithm's name as given by flag or body; None for off. 0.4.9's internal states hold a number instead."""
-    if not isinstance(value, str) or value.strip().lower() in ("", "none", "null"):
-        return None
-    return value.strip().upper()
-
-
-def algorithm_matches(
-    asked: str | None, reported: str | None, draft_path: str | None = None, model_path: str | None = None
-) -> Match:
-    """Compare by meaning: SGLang rewrites NEXTN to EAGLE, or promotes it to FROZEN_KV_MTP (srt/server_args.py)."""
-    want, have = _name(asked), _name(reported)
-    if want is None and have is None:
-        return Match("match", "none")
-    if have is None:
-        return Match(
-            "off", f"{want} asked, speculation is OFF", f"{want} was asked for and the server runs without speculation"
-        )
-    if want == "NEXTN" and have in ("EAGLE", "NEXTN", "FROZEN_KV_MTP"):
-        return Match("match", "NEXTN (MTP)" if have == "NEXTN" else f"NEXTN (MTP, server calls it {have})")
-    if want is None:
-        return Match("mismatch", have, f"no speculation was asked for and the server runs {have}")
-    if want == have:
-        built_in = have == "EAGLE" and draft_path and draft_path == model_path
-        return Match("match", "EAGLE (draft from the model itself)" if built_in else have)
-    if want in ("EAGLE", "EAGLE3") and have == "FROZEN_KV_MTP":
-        return Match("mismatch", have, f"{want} was asked for; the draft's architecture made the server run {have}")
-    return Match("mismatch", have, f"{want} was asked for and the server runs {have}")
-
-
-def _asked_in_command(raw: Mapping[str, Any]) -> str | None:
-    """The algorithm in the launch command, which 0.5.23 repeats."""
-    command = raw.get("launch_command")
-    if not isinstance(command, str) or _ASKED_BY_FLAG not in command:
-        return None
-    rest = command.split(_ASKED_BY_FLAG, 1)[1].lstrip(" =\"'").split()
-    return _name(rest[0].strip("\"'")) if rest else None
-
-
-def neutral_algorithm(
-    reported: str | None, draft_path: str | None, model_path: str | None, asked: str | None = None
-) -> str:
-    """Neutral name. EAGLE whose draft is the model itself, or which was asked for as NEXTN, is NEXTN."""
-    have = _name(reported)
-    if have is None:
-        return "none"
-    if have in ("EAGLE", "FROZEN_KV_MTP") and _name(asked) == "NEXTN":
-        return "NEXTN"
-    if have == "EAGLE" and draft_path and draft_path == model_path:
-        return "NEXTN"
-    return have
 
 
 def _number(value: object) -> float | None:
@@ -294,9 +227,9 @@ def read_info(body: Mapping[str, Any], *, asked: str | None = None, context_len:
     source: Mapping[str, Any] = body
     if "speculative_algorithm" not in body and isinstance(first.get("speculative_algorithm"), str | None):
         source = {**first, **body}
-    reported = _name(source.get("speculative_algorithm"))
+    reported = algorithm_name(source.get("speculative_algorithm"))
     draft, model = source.get("speculative_draft_model_path"), source.get("model_path")
-    asked = asked or _asked_in_command(body)
+    asked = asked or asked_in_command(body)
     algorithm = neutral_algorithm(
         reported, draft if isinstance(draft, str) else None, model if isinstance(model, str) else None, asked
     )

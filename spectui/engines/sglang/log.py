@@ -5,12 +5,11 @@ Feed text as it comes; the reader keeps half lines, strips colours, and takes tq
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from dataclasses import dataclass
 
 from spectui.engines.sglang.batchlines import DecodeLine, PrefillLine, clean, read_batch, read_line
 from spectui.engines.sglang.failure import Evidence, Failure, classify
+from spectui.engines.sglang.logsigns import DRAFT, FATAL, FRACTION, INTERVAL, MODEL, NOTES, STUCK_HINTS, Note, Stuck
 from spectui.engines.sglang.startphases import PHASES, Event, Phase, StartPhases
 from spectui.engines.sglang.tracebacks import Tracebacks
 
@@ -19,54 +18,6 @@ NEVER_ACCEPTED = 1.05
 NEVER_ACCEPTED_STEPS = 120
 KEPT_DECODE_LINES = 4096
 _MAX_LINE = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A line that changes what a setting means."""
-
-    key: str
-    text: str
-    time_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Stuck:
-    phase: str
-    silent_s: float
-    text: str
-    hint: str
-
-
-_NOTES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("max_running_requests_reset", re.compile(r"Max running requests is reset to \d+")),
-    ("draft_tokens_adjusted", re.compile(r"speculative_num_draft_tokens is adjusted to")),
-    ("draft_tokens_default", re.compile(r"speculative_num_draft_tokens is set to \d+ by default")),
-    ("adaptive_disabled", re.compile(r"speculative_adaptive disabled:")),
-    ("adaptive_steps", re.compile(r"Adaptive spec params updated: steps \d+ -> \d+")),
-    ("corpus_loaded", re.compile(r"Loaded external ngram corpus")),
-    ("overlap_disabled", re.compile(r"Overlap scheduler is disabled")),
-    ("mixed_chunk_disabled", re.compile(r"mixed chunked prefill (?:is|are) disabled")),
-    ("cache_flushed", re.compile(r"Cache flushed successfully")),
-    ("simulated_acceptance", re.compile(r"SIMULATE_ACC_LEN")),
-)
-_FATAL = re.compile(
-    r"Received sigquit from a child process|SIGQUIT received|Initialization failed\. warmup error|hit an exception"
-    r"|died during initialization|Subprocess \S+ \(pid=\d+\) crashed|error while attempting to bind"
-    r"|: error: (?:argument |unrecognized arguments|the following arguments|ambiguous option)"
-)
-_FRACTION = re.compile(r"mem_fraction_static=([\d.]+)")
-_INTERVAL = re.compile(r"\bdecode_log_interval=(\d+)")
-_MODEL = re.compile(r"[(, ]model_path='([^']{1,1000})'")
-_DRAFT = re.compile(r"speculative_draft_model_path='([^']{1,1000})'")
-_STUCK_HINTS = {
-    "distributed set-up": "Ranks wait for each other: check the network interface (NCCL_SOCKET_IFNAME, "
-    "GLOO_SOCKET_IFNAME) and the links between GPUs",
-    "weights": "Reading weights: is the disk or network file system slow or hanging?",
-    "draft weights": "Reading the draft's weights: is the disk or network file system slow or hanging?",
-    "compile": "Compilers may be silent for minutes: look for nvcc or ninja at work",
-    "warm-up": "The first generation does not come back: see the scheduler's lines",
-}
 
 
 class LogReader:
@@ -218,7 +169,7 @@ class LogReader:
         if silent < limit_s:
             return None
         name = self.phase.name if self.phase else "start"
-        return Stuck(name, silent, f"no sign of life for {silent:.0f} s in phase {name}", _STUCK_HINTS.get(name, ""))
+        return Stuck(name, silent, f"no sign of life for {silent:.0f} s in phase {name}", STUCK_HINTS.get(name, ""))
 
     # -- one line
 
@@ -233,7 +184,7 @@ class LogReader:
             self._last_s = at
         now = self._last_s
         message = line.message
-        if "mem_fraction_static=" in message and (found := _FRACTION.search(message)):
+        if "mem_fraction_static=" in message and (found := FRACTION.search(message)):
             self.fraction = _float(found[1])
         read = self._tracebacks.read(line, self._previous, self._start.name)
         if read.exception:
@@ -256,7 +207,7 @@ class LogReader:
         self._fatal_line(message, now, events)
         if line.first_rank:
             self._progress(message, now, events)
-            for key, pattern in _NOTES:
+            for key, pattern in NOTES:
                 if pattern.search(message):
                     note = Note(key, message[:400], now)
                     self.notes.append(note)
@@ -268,7 +219,7 @@ class LogReader:
             return
         if "SIGTERM received" in message:
             self._become("stopping", now, events)
-        elif _FATAL.search(message):
+        elif FATAL.search(message):
             if len(self._fatal) < 64:
                 self._fatal.append(message[:400])
             self._final = self._final or "sigquit" in message.lower()
@@ -281,11 +232,11 @@ class LogReader:
             kept = self.fraction, self.last_sign_s, self._last_s, self._prefixed
             self._reset()  # the same file, a new start
             self.fraction, self.last_sign_s, self._last_s, self._prefixed = kept
-        if (interval := _INTERVAL.search(message)) and 0 < len(interval[1]) < 7:
+        if (interval := INTERVAL.search(message)) and 0 < len(interval[1]) < 7:
             self._interval = int(interval[1]) or None
-        if found := _MODEL.search(message):
+        if found := MODEL.search(message):
             self._model_path = found[1]
-        if found := _DRAFT.search(message):
+        if found := DRAFT.search(message):
             self._draft_path = found[1]
 
     def _batch(self, batch: DecodeLine | PrefillLine, now: float | None, events: list[Event]) -> None:
