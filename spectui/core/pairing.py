@@ -16,7 +16,7 @@ class Remark:
     state: str
     """block, warn, pass or not checked."""
     what: str
-    """vocabulary, hidden size, context or config."""
+    """vocabulary, mechanism, hidden size, context or config."""
     text: str
 
 
@@ -48,7 +48,7 @@ def check_pair(
         text = f"draft and target not checked against each other: {which}"
         return Pairing((Remark("not checked", "config", text),))
     target, draft = _text_part(target), _text_part(draft)
-    remarks = [_vocabulary(target, draft)]
+    remarks = [_vocabulary(target, draft, head=algorithm.upper() == "EAGLE3"), *_mechanism(draft, algorithm.upper())]
     if algorithm.upper() in ("EAGLE", "EAGLE3", "NEXTN"):
         remarks += _hidden(target, draft)
     remarks += _context(target, draft)
@@ -69,7 +69,19 @@ def _count(config: Mapping[str, Any], *keys: str) -> int | None:
     return None
 
 
-def _vocabulary(target: Mapping[str, Any], draft: Mapping[str, Any]) -> Remark:
+def _mechanism(draft: Mapping[str, Any], algorithm: str) -> list[Remark]:
+    """A head of one EAGLE generation loads under the other's name too, and then none of its drafts is ever accepted."""
+    named = draft.get("architectures")
+    first = named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
+    trained = "EAGLE3" if "eagle3" in first.lower() else "EAGLE" if "eagle" in first.lower() else None
+    if trained is None or algorithm not in ("EAGLE", "EAGLE3") or trained == algorithm:
+        return []
+    text = f"the draft's config names {first}, which is {trained}, not {algorithm}: its drafts would never be accepted"
+    return [Remark("warn", "mechanism", text)]
+
+
+def _vocabulary(target: Mapping[str, Any], draft: Mapping[str, Any], *, head: bool = False) -> Remark:
+    """``head``: one of EAGLE-3, which may draft from a part of the target's vocabulary that its weights map."""
     size, other = _count(target, "vocab_size"), _count(draft, "vocab_size")
     mine, theirs = target.get("tokenizer"), draft.get("tokenizer")
     what = "vocabulary"
@@ -82,6 +94,10 @@ def _vocabulary(target: Mapping[str, Any], draft: Mapping[str, Any]) -> Remark:
         return Remark("block", what, f"the draft's vocabulary is larger than the target's ({sizes} tokens)")
     same = bool(mine and theirs)
     if other < size:
+        if not same and size - other > _PADDING and head:
+            return Remark(
+                "warn", what, f"the draft's config tells of fewer tokens than the target has ({sizes} tokens)"
+            )
         if not same and size - other > _PADDING:
             return Remark("block", what, f"target and draft have different vocabularies ({sizes} tokens)")
         known = "same tokenizer" if same else "tokenizers not compared"

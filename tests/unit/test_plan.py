@@ -567,3 +567,29 @@ def test_an_environment_that_cannot_be_read_is_said():
     assert [mark.name for mark in environment_marks(None)] == ["environment_not_checked"]
     assert environment_marks({"SGLANG_SIMULATE_ACC_LEN": "nan"})[0].name == "simulated_acceptance"
     assert environment_marks({"SGLANG_SIMULATE_ACC_LEN": "yes"})[0].name == "simulated_acceptance"
+
+
+# FC-01
+@pytest.mark.parametrize(
+    ("architecture", "algorithm", "warned"),
+    [
+        ("LlamaForCausalLMEagle3", "EAGLE", True),
+        ("LlamaForCausalLMEagle", "EAGLE3", True),
+        ("LlamaForCausalLMEagle3", "EAGLE3", False),
+        ("LlamaForCausalLMEagle", "EAGLE", False),
+        ("LlamaForCausalLM", "EAGLE", False),
+        ("LlamaForCausalLMEagle3", "STANDALONE", False),
+    ],
+)
+def test_a_head_of_the_other_eagle_is_named_before_it_is_loaded(
+    architecture: str, algorithm: str, warned: bool
+) -> None:
+    head = {"vocab_size": 100, "hidden_size": 8, "architectures": [architecture]}
+    found = check_pair({"vocab_size": 100, "hidden_size": 8}, head, algorithm=algorithm)
+    assert any("would never be accepted" in remark.text for remark in found.remarks) is warned
+
+
+def test_a_head_of_eagle_3_may_draft_from_a_part_of_the_vocabulary() -> None:
+    target, head = {"vocab_size": 128256, "hidden_size": 8}, {"vocab_size": 32000, "hidden_size": 8}
+    assert check_pair(target, head, algorithm="EAGLE3").state == "warn"
+    assert check_pair(target, head, algorithm="STANDALONE").state == "block"
