@@ -159,6 +159,9 @@ class Answers:
     faults: tuple[str, str] = ("", "")
     """What is broken about answers of the base and of the other, and how often: ``repetition (3)``."""
 
+    hard: tuple[int, int] = (0, 0)
+    """Of those that are broken, base and other: by more than repetition."""
+
     @property
     def pairs(self) -> int:
         return self.same + self.differ + self.broken + self.broken_base
@@ -197,7 +200,12 @@ def compare_all(
     if unlike:
         parts.append(f"{unlike} prompts were other tokens on each side: another vocabulary or chat template")
     counts = count["same"], count["differs"], count["broken"]
-    return Answers(*counts, first, unit, "; ".join(parts), len(bad), unlike, faults)
+    hard = _hard(bad), _hard(c for c in checks if c.state == "broken")
+    return Answers(*counts, first, unit, "; ".join(parts), len(bad), unlike, faults, hard)
+
+
+def _hard(checks: Iterable[AnswerCheck]) -> int:
+    return sum(1 for c in checks if not c.detail.startswith("broken: repetition"))
 
 
 def _faults(checks: Iterable[AnswerCheck]) -> str:

@@ -13,7 +13,7 @@ from spectui.core.fairness import Side, side_of
 from spectui.core.result import RunResult
 from spectui.core.rows import Row
 from spectui.core.spec import ArmSpec, RunSpec
-from spectui.core.stats import MIN_UNITS, NO_DIFFERENCE, NOT_FAIR, Estimate, Verdict, verdict
+from spectui.core.stats import MIN_UNITS, NO_DIFFERENCE, NOT_FAIR, Estimate, Verdict, needs_blocks, verdict
 from spectui.session import SessionError, arms, disturbances, history_of_feeding, noise, remarks, running
 from spectui.session.arms import Target
 from spectui.session.compared import ArmSource, Compared, stored_spec
@@ -108,6 +108,9 @@ def _beyond_noise(row: Comparison, bare: Estimate | None, floor: Floor | None, s
     """What is needed, where a part of the error does not shrink with more prompts. ``bare``: without that part."""
     if bare is None or bare.units < MIN_UNITS:
         return row.verdict
+    need = needs_blocks(bare)
+    if not need.reachable:
+        return Verdict(NO_DIFFERENCE, (need.text,))  # what the prompts leave open weighs more
     if row.turns < 2:
         what = f"{100 * drift:.1f} % allowed for what changes between arms that are not measured by turns"
         return Verdict(NO_DIFFERENCE, (noise.need_text(bare, drift, what),))

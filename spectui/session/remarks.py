@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import comb
 
 from spectui.core.answers import Answers
 from spectui.core.compare import DRIFT, Comparison, known_prompts, on_fresh
@@ -100,27 +101,39 @@ def answers_text(told: Mapping[int, Answers | None]) -> str:
 
 
 def broken(answers: Answers | None) -> list[str]:
-    """Broken text of one arm only: it is easily drafted, or ends at once, and its speed is that of nothing useful. One
-    answer, or as many on both sides, are the model's own: a small one runs in circles now and then."""
+    """Broken text of one arm only: it is easily drafted, or ends at once, and its speed is that of nothing useful.
+
+    A small model runs in circles now and then, on one side or the other: that counts only where one side does so more
+    often than chance would have it. Nothing at all, or signs that are no text, count from a few on.
+    """
     if answers is None:
         return []
-    counts = answers.broken, answers.broken_base
     found = []
     if answers.unlike:
         found.append(
             f"{answers.unlike} of {answers.pairs} prompts were other tokens on each side, so another vocabulary or "
             "chat template: the arms were not asked the same; give both the same model and template"
         )
-    for name, count, other, what in (
-        ("A", *counts, answers.faults[1]),
-        ("B", *counts[::-1], answers.faults[0]),
+    theirs, mine = answers.hard
+    for name, count, other, hard, what in (
+        ("A", answers.broken, answers.broken_base, mine, answers.faults[1]),
+        ("B", answers.broken_base, answers.broken, theirs, answers.faults[0]),
     ):
-        if count > max(1.0, FAILURE_LIMIT * answers.pairs) and count > 2 * other and "so is the other" not in what:
+        if "so is the other" in what:
+            continue
+        if hard > max(1.0, FAILURE_LIMIT * answers.pairs) or _more_often(count, other):
             found.append(
                 f"{name}: {count} of {answers.pairs} answers are broken where the other arm's are not: {what}; find "
                 "out why before any speed is believed"
             )
     return found
+
+
+def _more_often(count: int, other: int) -> bool:
+    """Whether so many on one side against the other's are unlikely (5 %) where both have the same chance: the sign
+    test."""
+    whole = count + other
+    return sum(comb(whole, k) for k in range(count, whole + 1)) < 0.05 * (1 << whole)
 
 
 def without_known(row: Comparison, sides: tuple[Side, Side], noise: float) -> tuple[Comparison, str]:

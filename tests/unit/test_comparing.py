@@ -11,10 +11,11 @@ import core_records as made
 import pytest
 
 from spectui.core import curves
+from spectui.core.answers import Answers
 from spectui.core.result import fold
 from spectui.core.rows import Row
 from spectui.engines.sglang.errors import Refused
-from spectui.session import SessionError, comparing, differing, disturbances, history_of_feeding, noise
+from spectui.session import SessionError, comparing, differing, disturbances, history_of_feeding, noise, remarks
 from spectui.session.compared import ArmSource
 
 
@@ -164,19 +165,26 @@ def test_the_speed_of_broken_text_is_no_result_on_whichever_side_it_is() -> None
         start = 1e4 if side == "B" else 1e3
         a, b = both(by_turns(8, 5, 8, slow=1.3, start=start), side)
         assert comparing.compare_sources(a, b).rows[0].verdict.word == "faster"
-        answered(a.folder, side, ["no no " * 40] * 4 + fine[4:])
+        answered(a.folder, side, [""] * 3 + ["no no " * 40] * 3 + fine[6:])
         answered(a.folder, other, fine)
         said = comparing.compare_sources(a, b)
         assert said.rows[0].verdict.word == "not a fair trial"
         assert said.rows[0].verdict.reasons == (
-            f"{side}: 4 of 40 answers are broken where the other arm's are not: repetition (4); find out why before "
-            "any speed is believed",
+            f"{side}: 6 of 40 answers are broken where the other arm's are not: empty (3), repetition (3); find out "
+            "why before any speed is believed",
         )
-        assert said.answers == f"same on 36 of 40; 4 of {side}'s broken: repetition (4)"
+        assert said.answers == f"same on 34 of 40; 6 of {side}'s broken: empty (3), repetition (3)"
         (a.folder / "answers.jsonl").unlink()
         answered(a.folder, side, ["no no " * 40] * 3 + fine[3:])
         answered(a.folder, other, fine[:3] + ["hm hm " * 40] * 3 + fine[6:])
         assert comparing.compare_sources(a, b).rows[0].verdict.word == "faster"  # the model's own, on both sides
+
+
+@pytest.mark.parametrize(("mine", "theirs", "rare"), [(3, 1, False), (4, 0, False), (5, 0, True), (12, 11, False)])
+def test_a_model_that_runs_in_circles_now_and_then_does_so_on_either_side(mine: int, theirs: int, rare: bool) -> None:
+    loop = {"A": mine, "B": theirs}
+    told = Answers(40 - mine - theirs, 0, mine, None, "word", "", theirs, 0, ("repetition", "repetition"))
+    assert bool(remarks.broken(told)) is rare, loop
 
 
 def test_runs_that_overlap_on_one_host_are_no_fair_trial() -> None:
