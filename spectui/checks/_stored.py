@@ -124,10 +124,14 @@ def _published(subject: Subject) -> str:
     """What others have published for this pair of model and draft: worth a look, and no measure of this server."""
     for entry in subject.profile.evidence if subject.profile is not None else ():
         kept = entry.get("accept_length")
-        if entry.get("kind") == "public" and isinstance(kept, list) and len(kept) == 2:
+        if entry.get("kind") == "public" and isinstance(kept, list) and _two_numbers(kept):
             ends = " to ".join(dict.fromkeys(f"{float(x):.2f}" for x in kept))
             return f"others have published {ends}: {entry.get('source')}; {entry.get('setting')}"
     return ""
+
+
+def _two_numbers(kept: list[Any]) -> bool:
+    return len(kept) == 2 and all(isinstance(x, (int, float)) for x in kept)
 
 
 def spoken(found: Held, unit: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,8 @@ async def test_any_screen_is_saved_without_keys(tmp_path: Path, monkeypatch: pyt
     live = Still()
     app = SpectuiApp(lambda: live, opening=lambda _live: None)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
-        while app.live_or_none is None:
+        end = time.monotonic() + 20
+        while app.live_or_none is None and time.monotonic() < end:
             await pilot.pause()
         for screen, word in (("1", "spectui"), ("6", "profiles")):
             await pilot.press(screen)

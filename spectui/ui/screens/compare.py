@@ -18,6 +18,7 @@ from spectui.session.compared import ArmSource, Compared
 from spectui.store import locations
 from spectui.store import runs as history
 from spectui.ui.screens import page
+from spectui.ui.screens.pick import Pick
 from spectui.ui.screens.sentences import many, when
 from spectui.ui.widgets.plot import Plot, PlotData, Series
 from spectui.ui.widgets.rows import Item, TextPage
@@ -138,7 +139,7 @@ class CompareScreen(page.Page):
             if key is not None:
                 then(key)
 
-        self.app.push_screen(page.Pick(title, columns, self._listed, empty="there are no stored runs yet"), chosen)
+        self.app.push_screen(Pick(title, columns, self._listed, empty="there are no stored runs yet"), chosen)
 
     def _picked(self, a: str, b: str) -> None:
         self._runs = (a, b)

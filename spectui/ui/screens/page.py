@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container
 from textual.message import Message
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from spectui.core.braille import Row, Run
@@ -21,9 +21,9 @@ from spectui.ui import commands
 from spectui.ui.screens.sentences import age, sentence
 from spectui.ui.widgets.form import AskLine, Question
 from spectui.ui.widgets.lines import Part
-from spectui.ui.widgets.rows import Item, RowList, TextPage
+from spectui.ui.widgets.rows import RowList, TextPage
 from spectui.ui.widgets.status_line import keys_row
-from spectui.ui.widgets.text_table import Column, titled, wrapped
+from spectui.ui.widgets.text_table import wrapped
 
 WIDE = 120
 SAID_ROWS = 3
@@ -144,6 +144,9 @@ class Page(Screen[None]):
     def _turn(self) -> None:
         if self.is_current and not self._reading:
             self.reread()
+
+    def on_resize(self) -> None:
+        self._frame()  # its lines are cut to the width: at once, not at the next tick
 
     def tick(self) -> None:
         """Once a second while it is seen: what runs by the clock."""
@@ -292,65 +295,3 @@ class Page(Screen[None]):
 
     def read_age(self) -> str:
         return "" if self._read_at is None else f"read {age(time.monotonic() - self._read_at)} ago"
-
-
-class Pick(ModalScreen["str | None"]):
-    """One of a list, by its key; escape is none of them. Letters filter at once."""
-
-    DEFAULT_CSS = """
-    Pick {
-        align: center middle;
-        & > Container {
-            width: 100; max-width: 96%; height: 24; max-height: 90%;
-            border: round $border; background: $panel; padding: 0 1;
-        }
-        & Part { height: 1; width: 100%; }
-    }
-    """
-    BINDINGS: ClassVar[list[Any]] = [Binding("escape", "none", show=False), Binding("enter", "take", show=False)]
-
-    def __init__(
-        self, title: str, columns: Sequence[Column], items: Sequence[Item], empty: str = "nothing to choose"
-    ) -> None:
-        super().__init__()
-        self._title, self._columns, self._items, self._empty = title, tuple(columns), tuple(items), empty
-
-    def compose(self) -> ComposeResult:
-        with Container():
-            yield Part(id="pick-title")
-            yield RowList(id="pick")
-            yield Part(id="pick-keys")
-
-    def on_mount(self) -> None:
-        rows = self.query_one("#pick", RowList)
-        rows.show(self._columns, self._items, empty=self._empty)
-        rows.focus()
-        self.query_one("#pick-keys", Part).show(
-            [
-                (
-                    Run("enter", "strong"),
-                    Run(" take it  "),
-                    Run("/", "strong"),
-                    Run(" filter  "),
-                    Run("esc", "strong"),
-                    Run(" none"),
-                )
-            ]
-        )
-        self.call_after_refresh(self._head)
-
-    def _head(self) -> None:
-        part = self.query_one("#pick-title", Part)
-        part.show([titled(self._title, part.size.width)])
-
-    def on_key(self, event: Any) -> None:
-        if event.key == "slash":
-            event.stop()
-            self.query_one("#pick", RowList).begin_filter()
-
-    def action_take(self) -> None:
-        item = self.query_one("#pick", RowList).item
-        self.dismiss(item.key if item is not None else None)
-
-    def action_none(self) -> None:
-        self.dismiss(None)

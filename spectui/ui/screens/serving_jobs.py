@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from spectui.session import SessionError, serving
 from spectui.ui.screens.jobs import JOBS, Job
-from spectui.ui.screens.page import Page, Pick
+from spectui.ui.screens.page import Page
+from spectui.ui.screens.pick import Pick
 from spectui.ui.widgets.rows import Item
 from spectui.ui.widgets.text_table import Column
 
