@@ -161,7 +161,14 @@ def read_replay(said: bytes, last: PassResult) -> Prediction:
     if not steps:
         return Prediction(note="no prediction: nothing to replay")
     length = tokens / steps
-    return Prediction(length, speed_at(length, last), bool(setting.get("exact")), str(setting.get("why_not") or ""))
+    empty = last.pass_name == "warm" and last.algorithm != "NGRAM"  # it feeds no store, so it had nothing to feed
+    return Prediction(
+        length,
+        speed_at(length, last),
+        bool(setting.get("exact")),
+        str(setting.get("why_not") or ""),
+        given="from an empty store" if empty else "",
+    )
 
 
 def chain_prediction(staged: Staged, last: PassResult) -> Prediction:

@@ -32,6 +32,8 @@ class Prediction:
     error: float | None = None
     """What predictions of this kind were off by on this node, as a share; None where it is exact or not known."""
     step_time_of: str = "today's step time"
+    given: str = ""
+    """What it holds for, where that is not plain."""
 
     @property
     def text(self) -> str:
@@ -41,7 +43,8 @@ class Prediction:
             return self.note
         speed = f", about {self.tokens_per_s:.0f} tok/s at {self.step_time_of}" if self.tokens_per_s else ""
         off = f", ±{100 * self.error:.0f} %" if self.error else ""
-        return f"predicted accept length {self.accept_length:.2f}{'' if self.exact else f' (estimate{off})'}{speed}"
+        given = f" {self.given}" if self.given else ""
+        return f"predicted accept length {self.accept_length:.2f}{given}{'' if self.exact else f' (estimate{off})'}{speed}"
 
 
 @dataclass(frozen=True, slots=True)
