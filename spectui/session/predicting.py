@@ -161,7 +161,8 @@ def read_replay(said: bytes, last: PassResult) -> Prediction:
     if not steps:
         return Prediction(note="no prediction: nothing to replay")
     length = tokens / steps
-    empty = last.pass_name == "warm" and last.algorithm != "NGRAM"  # it feeds no store, so it had nothing to feed
+    # Without a store to feed, a warm pass feeds nothing.
+    empty = last.algorithm != "NGRAM" and last.pass_name == "warm"  # noqa: S105 - a pass
     return Prediction(
         length,
         speed_at(length, last),

@@ -44,7 +44,8 @@ class Prediction:
         speed = f", about {self.tokens_per_s:.0f} tok/s at {self.step_time_of}" if self.tokens_per_s else ""
         off = f", ±{100 * self.error:.0f} %" if self.error else ""
         given = f" {self.given}" if self.given else ""
-        return f"predicted accept length {self.accept_length:.2f}{given}{'' if self.exact else f' (estimate{off})'}{speed}"
+        sure = "" if self.exact else f" (estimate{off})"
+        return f"predicted accept length {self.accept_length:.2f}{given}{sure}{speed}"
 
 
 @dataclass(frozen=True, slots=True)
