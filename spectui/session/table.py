@@ -13,8 +13,11 @@ from spectui.session.live_idle import Idle
 from spectui.session.view import Prediction, TableRow
 
 NO_DIFFERENCE = "no difference shown"
-FEED_WORDS = ("store", "feed", "fed", "cold")
-MORE_WORDS = ("units", "prompts", "requests", "blocks")
+SEEN_WORDS = ("has seen these answers", "answers were known")
+FEED_WORDS = ("store is cold", "store is warming", "has an unknown past")
+LOAD_WORDS = ("queue on", "at less concurrency")
+MORE_WORDS = ("were measured in both arms", "too little was measured")
+"""What reasons say (``core.fairness``, ``core.stats``), by the key that helps."""
 
 
 def table(
@@ -55,7 +58,7 @@ def with_predictions(
     for letter in cells:
         guess, found = predicted[letter].accept_length, passes.get(letter)
         if guess and found is not None and found.accept_length is not None:
-            misses.append(f"{letter} {100 * (found.accept_length / guess - 1):+.0f} %")
+            misses.append(f"{letter} {off_words(found.accept_length, guess)}")
     said = TableRow(
         "  predicted · tok/s",
         cells.get("A", ""),
@@ -65,6 +68,12 @@ def with_predictions(
     )
     at = next((i + 1 for i, row in enumerate(rows) if row.name == BY_KEY["accept_length"].label), len(rows))
     return [*rows[:at], said, *rows[at:]]
+
+
+def off_words(measured: float, predicted: float) -> str:
+    """``+2 %``: how far off a prediction was."""
+    off = round(100 * (measured / predicted - 1))
+    return f"{off:+d} %" if off else "±0 %"
 
 
 def when_idle(idle: Mapping[str, Idle]) -> list[TableRow]:
@@ -159,9 +168,13 @@ def verdict_words(comparison: Comparison, feed_key: str = "f", workload_key: str
 
 
 def _help(reason: str, feed_key: str, workload_key: str) -> str:
-    low = reason.lower()
-    if any(word in low for word in FEED_WORDS):
+    """The key that helps against a reason; reasons that say themselves what to do get the key that measures again."""
+    if any(word in reason for word in SEEN_WORDS):
+        return f"press {workload_key} to choose other prompts"
+    if any(word in reason for word in FEED_WORDS):
         return f"press {feed_key} to feed it first"
-    if any(word in low for word in MORE_WORDS):
+    if any(word in reason for word in LOAD_WORDS):
+        return f"press {workload_key} to choose another load"
+    if any(word in reason for word in MORE_WORDS):
         return f"press {workload_key} to ask for more requests"
     return "press c to compare again"

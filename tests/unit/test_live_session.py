@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from spectui.core.passes import PassResult
 from spectui.core.profile import Profile, ServerPart, SpeculativePart
 from spectui.core.result import fold
 from spectui.core.rows import Row
+from spectui.core.stats import Verdict
 from spectui.engines.sglang.info import read_info
 from spectui.session import SessionError, table
 from spectui.session.arms import Target
@@ -319,6 +321,25 @@ def test_feeding_is_a_warm_pass_with_more_to_feed() -> None:
     options = feeding(RunOptions(workload="json", passes=("cold",)))
     assert options.passes == ("warm",)
     assert options.feed_tokens > RunOptions().feed_tokens
+
+
+@pytest.mark.parametrize(
+    ("reason", "helps"),
+    [
+        ("A's store is cold: 5 requests have fed the store 2,500 tokens", "press f to feed it first"),
+        ("A's store has an unknown past: no flush was seen", "press f to feed it first"),
+        ("A's store has seen these answers: 9 of 10 measured prompts had been sent before", "press w to choose other"),
+        ("6 answers were known to a store as a whole, and on the 10 others alone no difference shown", "other prompts"),
+        ("16 of 64 requests queue on A (limit 48)", "press w to choose another load"),
+        ("B: 3 of 16 requests failed (at most 5 %)", "press c to compare again"),
+        ("only 3 prompts were measured in both arms, at least 5 are needed", "press w to ask for more requests"),
+    ],
+)
+def test_each_reason_has_the_key_that_helps_against_it(reason: str, helps: str) -> None:
+    result = fold(rows())
+    a, b = (side_of(result, (name, 1, "warm")) for name in "AB")
+    unfair = replace(compare(a, b), verdict=Verdict("not a fair trial", (reason,)))
+    assert helps in table.verdict_words(unfair)[0].rpartition(" — ")[2]
 
 
 def test_a_verdict_is_a_sentence_with_the_key_that_helps() -> None:
