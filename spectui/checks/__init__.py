@@ -95,4 +95,41 @@ def markdown() -> str:
     for probe in catalogue():
         needs = ", ".join(words.get(need, need) for need in probe.needs) or "–"
         lines.append(f"| `{probe.name}` | {probe.title} | {probe.error or probe.why} | {needs} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + _FROM_LAUNCH_TO_CHECK
+
+
+_FROM_LAUNCH_TO_CHECK = """
+## From a launch to a check
+
+```
+spectui launch mine                                              # a profile; its server gets the profile's name
+spectui run mine --workload json --pass both --save-evidence     # cold and warm intervals, into the profile
+spectui stop mine; spectui launch mine                           # or whatever restarts it
+spectui check mine                                               # against the cold interval: the store is empty
+spectui check mine --feed                                        # NGRAM: feeds first, against the warm interval
+spectui check mine --watch 3600                                  # every hour, with fresh prompts
+```
+
+`spectui compare A B --save-evidence` writes into the profiles of both sides, `spectui profiles save NAME --from RUN`
+adds a run that is stored already, and `spectui profiles save NAME --from URL` makes a profile of a server that spectui
+did not start. What is measured must be the profile's own setting, or nothing is written.
+
+## What it is held against
+
+The newest evidence of the same workload, at the lowest concurrency that it holds. Accept length and step time are
+ratios of sums with an interval from leaving out one prompt at a time. Where the run that the evidence came from is
+still stored and the same prompts are sent again, they are compared prompt by prompt, which sees far smaller shifts;
+each answer says which shift it could have seen. Shifts below 3 % of accept length and 10 % of step time are not called
+one: a restart alone moves a step time by several per cent.
+
+| algorithm, and what its store holds | held against |
+|---|---|
+| EAGLE family, STANDALONE, DFLASH and others that learn nothing | the stored pass |
+| NGRAM, empty: a server just restarted or flushed | the first prompts of the cold pass |
+| NGRAM, fed by `--feed` | the warm pass |
+| NGRAM, text of others or of earlier checks | between cold and warm: only a value below cold is not good |
+
+Prompts rotate: none is sent twice to one server as long as there are others, because an n-gram store would know the
+answer. Six checks of one kind or more also show how accept length drifts; a fall that is shown, and is more than 5 %,
+is not good though each check by itself was inside its interval. Checks from before the newest evidence do not count.
+"""

@@ -15,7 +15,7 @@ from spectui.cli.failure import EXIT_NOT_REACHABLE
 from spectui.core.safe import safe_text
 
 if TYPE_CHECKING:
-    from spectui.session.checking import Checked
+    from spectui.session.checking import Checked, CheckOptions, Target
 
 EXAMPLES = """examples:
   spectui check mine                          the server of a profile, against the profile's evidence
@@ -77,9 +77,21 @@ def run(args: argparse.Namespace) -> int:
         if args.watch is None or (args.times is not None and done >= args.times):
             break
         _pause(args.watch)
+        target = _again(args.target, asked, target)
     if checked.exit_code == EXIT_NOT_REACHABLE:
         sys.stderr.write(f"spectui: {safe_text('; '.join(checked.notes), 400)}\n")
     return checked.exit_code
+
+
+def _again(text: str, asked: CheckOptions, before: Target) -> Target:
+    """The target as it is now: its server may have been launched anew elsewhere, and its profile may hold more."""
+    from spectui.core.profile import ProfileError
+    from spectui.session import SessionError, checking
+
+    try:
+        return checking.target_of(text, asked)
+    except (ProfileError, SessionError):
+        return before  # being edited, or its server is down at this moment
 
 
 def _pause(seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
