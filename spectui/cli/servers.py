@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
     if args.log or args.follow:
         return _log(args)
     rows = _rows(quick=args.quick)
+    _faults()
     if args.name is not None:
         rows = [row for row in rows if args.name in (row["name"], row["url"], row["url"].removeprefix("http://"))]
         if not rows:
@@ -67,6 +68,17 @@ def run(args: argparse.Namespace) -> int:
                 settings = [(key, "–" if value is None else value) for key, value in row["in_force"].items()]
                 print("\n" + shown.table(("in force", ""), settings))
     return 0
+
+
+def _faults() -> None:
+    """A record that cannot be read is a server that could neither be found nor stopped: it is told."""
+    import sys
+
+    from spectui.core.safe import safe_text
+    from spectui.hosts import records
+
+    for fault in records.read_all()[1]:
+        sys.stderr.write(f"note: a server's record cannot be read: {safe_text(fault, 300)}\n")
 
 
 def _rows(*, quick: bool) -> list[dict[str, Any]]:

@@ -85,6 +85,8 @@ def test_launch_list_log_and_stop(tmp_path: Path, capfd: pytest.CaptureFixture[s
     row = json.loads(out)["servers"][0]
     assert (row["managed"], row["algorithm"], row["busy"], row["requests"]) == (True, "NGRAM", False, "idle")
     assert row["in_force"]["num_draft_tokens"] == 12
+    (tmp_path / "home" / "state" / "servers" / "bad.json").write_text('{"pid": "x"}')
+    assert "bad.json: pid is 'x', which no record has" in run(capfd, "servers", "--quick")[2]
     code, out, _ = run(capfd, "plan", path, "--json")
     assert json.loads(out)["plans"][0]["last_start_s"] is not None
     # Its log is foreign text.

@@ -538,6 +538,7 @@ def test_no_log_is_too_odd(pieces: list[str], code: int | None) -> None:
         ("docker: Error response from daemon: manifest for a/b:c not found: manifest unknown.", "container image"),
         ('docker: Error response from daemon: could not select device driver "" with [[gpu]].', "container GPUs"),
         ("docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "container"),
+        ("the input device is not a TTY", "container"),
         ("srun: error: Unable to allocate resources: Invalid account", "Slurm"),
         (
             "slurmstepd: error: *** STEP 1.0 ON n CANCELLED DUE TO TIME LIMIT ***\nsrun: error: n: task 0: Killed",

@@ -32,7 +32,8 @@ _TABLE: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ),
         (
             "container",
-            r"^(?:docker|podman|nerdctl): |Error response from daemon|cannot connect to the docker daemon|OCI runtime",
+            r"^(?:docker|podman|nerdctl): |Error response from daemon|cannot connect to the docker daemon|OCI runtime"
+            r"|input device is not a TTY",
             "The container did not start: the line says why",
         ),
         (
