@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spectui.ui.app import SpectuiApp
 from spectui.ui.commands import BY_ID
-from spectui.ui.terminal import ascii_driver, speaks_unicode, with_stderr_on_terminal
+from spectui.ui.terminal import speaks_unicode, terminal_driver, with_stderr_on_terminal
 
 if TYPE_CHECKING:
     from spectui.session.live import Live
@@ -47,7 +47,7 @@ def open_app(
         chart_form=form,
         theme=config.get("theme") if isinstance(config.get("theme"), str) else None,
         keys=known_keys(config.get("keys")),
-        driver_class=ascii_driver() if form == "ascii" else None,
+        driver_class=terminal_driver(ascii_only=form == "ascii"),
     )
     # Over SSH the mouse floods the line with every movement, and takes the terminal's own selection away.
     take_mouse = mouse if mouse is not None else not (slow or os.environ.get("SSH_CONNECTION"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from textual.driver import Driver
 
 from spectui.core.safe import safe_text, to_ascii
+from spectui.ui.lean_output import lean
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,12 +86,13 @@ def speaks_unicode() -> bool:
     return encoding == "utf8" and first.upper() not in ("C", "POSIX")
 
 
-def ascii_driver() -> type[Driver]:
-    """A driver through which nothing but ASCII reaches the terminal, whatever a widget draws."""
+def terminal_driver(*, ascii_only: bool = False) -> type[Driver]:
+    """Says what is drawn in few bytes; with ``ascii_only`` nothing but ASCII reaches the terminal, whatever a widget
+    draws."""
     from textual.drivers.linux_driver import LinuxDriver
 
-    class AsciiDriver(LinuxDriver):
+    class LeanDriver(LinuxDriver):
         def write(self, data: str) -> None:
-            super().write(data if data.isascii() else to_ascii(data))
+            super().write(lean(to_ascii(data) if ascii_only and not data.isascii() else data))
 
-    return AsciiDriver
+    return LeanDriver
