@@ -68,6 +68,11 @@ def on_another_node(kind: str, host: str) -> bool:
     return kind == "ssh" or (kind == "srun" and not _is_here(host))
 
 
+def node_of(kind: str, host: str) -> str:
+    """Whose ports and GPUs a server takes: the other node's name, empty for this one's."""
+    return host if on_another_node(kind, host) else ""
+
+
 def look(record: ServerRecord, *, killed: bool = False) -> Behind | None:
     """What runs behind a client that has ended; None for a server that was started here itself.
 

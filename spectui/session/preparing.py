@@ -94,8 +94,8 @@ def prepare(
     limits = like or preflight.Limits({})
     wanted = port or profile.server.port or ports.free_port(30000)
     head = _head(profile, wanted, name)
-    away = elsewhere.on_another_node(kind_of(head), profile.server.host)
-    use = _ports(profile, name or profile.name, wanted, freed, away=away)
+    node = elsewhere.node_of(kind_of(head), profile.server.host)
+    use = _ports(profile, name or profile.name, wanted, freed, node)
     contract = contract_for(version or NEWEST)
     # Without incremental streaming an event repeats all the text before it: 167 MB for 6,000 tokens.
     more = {**limits.args, "nccl_port": use.nccl_port, "incremental_streaming": True}
@@ -239,13 +239,17 @@ def port_ask(profile: Profile, name: str, port: int) -> ports.PortAsk:
     )
 
 
-def _ports(profile: Profile, name: str, port: int, freed: Collection[int], *, away: bool) -> ports.PortUse:
+def _ports(profile: Profile, name: str, port: int, freed: Collection[int], node: str) -> ports.PortUse:
     ask = port_ask(profile, name, port)
-    if away:  # the ports are another node's, and nothing is known of them
-        ported = ports.plan([ask], busy={}, free=lambda _port: True)
+    others = [
+        _use(record)
+        for record in servers.records()
+        if alive(record) and record.port not in freed and elsewhere.node_of(record.kind, record.host) == node
+    ]
+    if node:  # of another node's ports no more is known than which of our own servers there have
+        ported = ports.plan([ask], busy={}, others=others, free=lambda _port: True)
     else:
         busy = {number: holder.text for number, holder in ports.listening().items() if number not in freed}
-        others = [_use(record) for record in servers.records() if alive(record) and record.port not in freed]
         ported = ports.plan(
             [ask], busy=busy, others=others, free=lambda number: number in freed or ports.is_free(number)
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from spectui.core.launch_line import kind_of
 from spectui.core.profile import Profile
-from spectui.hosts import ports, servers
+from spectui.hosts import elsewhere, ports, servers
 from spectui.hosts.records import ServerRecord, alive
 from spectui.session import SessionError, preflight, serving
 from spectui.session.arms import Target
@@ -90,7 +90,7 @@ def _together(asks: Sequence[_Ask]) -> bool:
     if len(asks) < 2:
         return True
     a, b = (ask.profile for ask in asks)
-    if any(_elsewhere(profile) for profile in (a, b)):
+    if any(_takes_no_gpu(profile) for profile in (a, b)) or _node(a) != _node(b):
         return True
     why = preflight.share_gpus(a, b)
     if why is not None:
@@ -102,11 +102,12 @@ def _together(asks: Sequence[_Ask]) -> bool:
     return not preflight.gpu_set(a) & preflight.gpu_set(b)
 
 
-def _elsewhere(profile: Profile) -> bool:
-    """It takes no GPU of this node: a simulated server, or one behind ssh."""
-    command = serving.command_of(profile)
-    simulated = serving.is_simulated(command) and profile.server.gpus is None
-    return simulated or kind_of(command) == "ssh"
+def _takes_no_gpu(profile: Profile) -> bool:
+    return serving.is_simulated(serving.command_of(profile)) and profile.server.gpus is None
+
+
+def _node(profile: Profile) -> str:
+    return elsewhere.node_of(kind_of(serving.command_of(profile)), profile.server.host)
 
 
 def _prepare(asks: Sequence[_Ask], targets: Sequence[Target]) -> list[serving.Prepared]:
@@ -122,15 +123,20 @@ def _place(asks: Sequence[_Ask]) -> list[int]:
     """A port for each such that none of all their ports collide. Raises :class:`SessionError` where typed ones do."""
     used = {record.port for record in servers.records() if alive(record)}
     wanted: list[int] = []
-    for ask in asks:
+    nodes = [_node(ask.profile) for ask in asks]
+    for ask, node in zip(asks, nodes, strict=True):
         typed = ask.profile.server.port
-        if typed is None or typed in wanted:  # two starters have the same: the second moves
+        beside = {port for port, other in zip(wanted, nodes, strict=False) if other == node}
+        if typed is None or typed in beside:  # two starters have the same: the second moves
             typed = ports.free_port((typed or 30000) + (20 if wanted else 0), {*used, *wanted})
         wanted.append(typed)
-    plan = ports.plan([serving.port_ask(a.profile, a.name, p) for a, p in zip(asks, wanted, strict=True)])
-    if not plan.ok:
-        near = "; ".join(use.text for use in plan.proposal)
-        raise SessionError(f"{'; '.join(plan.conflicts)}. Free instead: {near}")
+    for node in dict.fromkeys(nodes):
+        own = [(a, port) for a, port, other in zip(asks, wanted, nodes, strict=True) if other == node]
+        asked = [serving.port_ask(ask.profile, ask.name, port) for ask, port in own]
+        plan = ports.plan(asked, busy={}, free=lambda _port: True) if node else ports.plan(asked)
+        if not plan.ok:
+            near = "; ".join(use.text for use in plan.proposal)
+            raise SessionError(f"{'; '.join(plan.conflicts)}. Free instead: {near}")
     return wanted
 
 

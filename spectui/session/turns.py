@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from spectui.hosts import servers
+from spectui.core.launch_line import kind_of
+from spectui.hosts import elsewhere, servers
 from spectui.hosts.records import ServerRecord, alive
 from spectui.hosts.watch import ServerWatch
 from spectui.session import SessionError
@@ -55,9 +56,11 @@ def turn(launch: servers.LaunchPlan, say: Callable[[str], None], *, poll_s: floa
 def _starting(launch: servers.LaunchPlan) -> Iterator[ServerRecord]:
     if launch.simulated:
         return
-    mine = set(launch.gpus)
+    mine, node = set(launch.gpus), elsewhere.node_of(kind_of(launch.argv), launch.host)
     for record in servers.records():
         if record.simulated or not record.here or not alive(record):
+            continue
+        if elsewhere.node_of(record.kind, record.host) != node:
             continue
         # GPUs that nobody named are those of the environment: they may be the same.
         if mine and record.gpus and not mine & set(record.gpus):

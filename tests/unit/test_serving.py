@@ -157,6 +157,24 @@ def test_ports_behind_ssh_are_not_looked_up_here() -> None:
     assert made.launch.port == port
 
 
+def test_servers_of_two_nodes_have_ports_and_gpus_of_their_own() -> None:
+    ssh: dict[str, Any] = {"command": "ssh -tt {host} {python} -m sglang.launch_server", "gpus": (0,), "port": 31999}
+    here: dict[str, Any] = {"gpus": (0,), "port": 31999}
+    for a, b, apart in (
+        (ssh | {"host": "node7"}, ssh | {"host": "node8"}, True),
+        (ssh | {"host": "node7"}, here, True),
+        (ssh | {"host": "node7"}, ssh | {"host": "node7"}, False),
+    ):
+        asks = [starting._Ask(Target(n), profile(name=n, **own), n) for n, own in (("a", a), ("b", b))]
+        one, two = starting._place(asks)
+        assert (one == two) is apart
+        if apart:
+            assert starting._together(asks)
+        else:
+            with pytest.raises(SessionError, match="both use GPU 0"):
+                starting._together(asks)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "says"),
     [

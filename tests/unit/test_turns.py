@@ -63,8 +63,11 @@ def test_a_start_waits_until_the_other_has_its_memory(starting: ServerRecord) ->
     assert told == ["waiting until first has taken its memory: both start on the same GPU"]
 
 
-@pytest.mark.parametrize("launch", [plan("1"), plan("0", simulated=True)])
-def test_other_gpus_and_simulated_servers_do_not_wait(starting: ServerRecord, launch: LaunchPlan) -> None:
+AWAY = replace(plan("0"), argv=("ssh", "-tt", "node7", "python"), host="node7")
+
+
+@pytest.mark.parametrize("launch", [plan("1"), plan("0", simulated=True), AWAY], ids=["other", "simulated", "node"])
+def test_other_gpus_other_nodes_and_simulated_servers_do_not_wait(starting: ServerRecord, launch: LaunchPlan) -> None:
     told: list[str] = []
     with turns.turn(launch, told.append):
         pass
