@@ -37,11 +37,11 @@ def read(path: Path, tokens: int, split: list[int]) -> list[Pair]:
     return pairs
 
 
-def peak_mib() -> float:
-    """The sum of this process's peak and the largest child's, times the children where there are two."""
+def peak_mib(children: int) -> float:
+    """The peak of this process, and for each process of the replay that of the largest."""
     mine = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return (mine + 2 * child) / 1024
+    return (mine + children * child) / 1024
 
 
 def cpu_seconds() -> float:
@@ -74,7 +74,7 @@ def main() -> None:
         cpu = cpu_seconds() - cpu
         seconds = seconds or took
         print(
-            f"{name:>13}: {took:6.2f} s, {cpu:6.2f} s of CPU, peak {peak_mib():4.0f} MiB, "
+            f"{name:>13}: {took:6.2f} s, {cpu:6.2f} s of CPU, peak {peak_mib(args.processes if args.processes > 1 else 0):4.0f} MiB, "
             f"{sum(f.verify_steps for f in found)} steps"
         )
     if args.plain:
