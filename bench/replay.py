@@ -67,6 +67,7 @@ def main() -> None:
     all_different = [NgramSettings(max_trie_depth=d, max_bfs_breadth=b) for d in (8, 12, 18) for b in range(3, 11)]
     print(f"{len(pairs)} requests, {count} tokens, {args.processes} processes")
     seconds = 0.0
+    children = args.processes if args.processes > 1 else 0
     for name, grid in (("3 widths × 8", by_breadth), ("24 widths", by_width), ("24 shapes", all_different)):
         began, cpu = time.perf_counter(), cpu_seconds()
         found = replay({"text": pairs}, grid, processes=args.processes)
@@ -74,7 +75,7 @@ def main() -> None:
         cpu = cpu_seconds() - cpu
         seconds = seconds or took
         print(
-            f"{name:>13}: {took:6.2f} s, {cpu:6.2f} s of CPU, peak {peak_mib(args.processes if args.processes > 1 else 0):4.0f} MiB, "
+            f"{name:>13}: {took:6.2f} s, {cpu:6.2f} s of CPU, peak {peak_mib(children):4.0f} MiB, "
             f"{sum(f.verify_steps for f in found)} steps"
         )
     if args.plain:
