@@ -102,6 +102,15 @@ def test_requests_that_ended_badly_may_hold_tokens_we_did_not_see() -> None:
     assert states(rows, counters={"generation_tokens": 300.0})["token counter"] == "within allowance"
 
 
+@pytest.mark.parametrize(
+    ("theirs", "state"), [(41, "within allowance"), (60, "within allowance"), (40, "broken"), (61, "ok")]
+)
+def test_tokens_of_a_request_that_was_stopped_may_not_be_booked_yet(theirs: int, state: str) -> None:
+    sent = [record(completion_tokens=41), record(1, completion_tokens=20, status="stopped")]
+    said = states(sent, counters={"generation_tokens_total": float(theirs)})
+    assert said["token counter"] == state
+
+
 def test_the_bound_names_the_first_request_at_fault() -> None:
     rows = [record(verify_steps=20), record(1, rid="bad", completion_tokens=530, verify_steps=100)]
     found = {i.name: i for i in identities(rows, draft_tokens=5, version=VERSION)}
