@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _LINGER_S = 0.05
 """After the end mark: so long is waited for the end of the HTTP message, so that the connection can be used again."""
+_LEAVE_S = 2.0
+"""And so long before its socket is shut: by then no other request can have taken the connection over."""
 
 
 class _Request:
@@ -54,6 +56,8 @@ class ThreadedTransport:
         self._silence_s = silence_s
         self._said: queue.SimpleQueue[tuple[_Request, str, Any, int]] = queue.SimpleQueue()
         self._open: set[_Request] = set()
+        self._left: list[_Request] = []
+        """Over for whoever asked, though the HTTP message had not ended."""
         self._client = httpx.Client(
             base_url=place.base,
             headers={**headers, "Accept": "text/event-stream", "Accept-Encoding": "identity"},
@@ -97,6 +101,7 @@ class ThreadedTransport:
                         self._said.put((request, "data", data, now))
                     elif len(body) < BODY_LIMIT:
                         body += data[:BODY_LIMIT]
+                request.response = None  # from here on its connection may be another request's
                 state = "complete" if response.status_code == 200 else "status"
                 ending = Ending(state, time.time_ns(), response.status_code, "", body)
         except httpx.ConnectError as error:
@@ -119,8 +124,17 @@ class ThreadedTransport:
         self._wait(timeout_s)
         now = time.time_ns()
         for request in [r for r in self._open if r.done_ns and now - r.done_ns > _LINGER_S * 1e9]:
-            self._hang_up(request)
+            self._left.append(request)
             self._end(request, Ending("complete", request.done_ns, 200))
+        if self._left:
+            self._leave(now)
+
+    def _leave(self, now_ns: int) -> None:
+        """Shuts the sockets of messages that do not end: the server may talk on for ever."""
+        for request in [r for r in self._left if r.response is None or now_ns - r.done_ns > _LEAVE_S * 1e9]:
+            request.stopped = True
+            self._hang_up(request)
+            self._left.remove(request)
 
     def _wait(self, timeout_s: float) -> None:
         try:
@@ -171,7 +185,10 @@ class ThreadedTransport:
                 raw.shutdown(2)
 
     def close(self) -> None:
-        threads = [request.thread for request in self._open]
+        threads = [request.thread for request in (*self._open, *self._left)]
+        for request in self._left:
+            request.stopped = True
+            self._hang_up(request)
         for request in list(self._open):
             self.stop(request)
         for thread in threads:

@@ -377,7 +377,7 @@ def test_the_middle_of_a_stream_is_laid_aside_with_its_stamps() -> None:
         until(transport, lambda: sink.pieces)
         server.gate.set()
         while not transport._held:
-            transport._gather(1.0)
+            transport._gather(time.monotonic() + 1.0)
         assert len(sink.pieces) == 1, "read, and not looked at yet"
         read = time.time_ns()
         transport.settle()
@@ -403,7 +403,7 @@ def test_what_lies_aside_is_told_before_a_stop() -> None:
         until(transport, lambda: sink.pieces)
         server.gate.set()
         while not transport._held:
-            transport._gather(1.0)
+            transport._gather(time.monotonic() + 1.0)
         transport.stop(exchange)
         transport.close()
     assert len(sink.pieces) == 2
