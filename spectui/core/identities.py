@@ -292,9 +292,7 @@ def _against(name: str, what: str, counted: tuple[int, int], theirs: float, unfi
         return Identity(name, OK, said)
     if unfinished and whole <= theirs < ours:
         # A request's tokens are booked when it ends, and of one that was stopped we may have seen more than was booked.
-        return Identity(
-            name, UNAVAILABLE, f"{said}; {unfinished} requests did not end, and may not be counted there yet"
-        )
+        return Identity(name, WITHIN, f"{said}; {unfinished} requests did not end, and may not be counted there yet")
     if theirs < ours:
         return Identity(name, BROKEN, f"{said}: more counted than the server has made")
     if unfinished:
