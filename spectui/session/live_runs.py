@@ -11,6 +11,7 @@ from spectui.session.live_base import LETTERS, LiveBase
 from spectui.session.live_history import seconds_of_last
 from spectui.session.measuring import feeding
 from spectui.session.running import RunOptions
+from spectui.session.table import off_words
 
 _LOOK_S = 0.3
 
@@ -91,6 +92,5 @@ class Runs(LiveBase):
             length = prediction.accept_length
             if result is None or result.accept_length is None or length is None or letter not in view.arms:
                 continue
-            off = 100 * (result.accept_length / length - 1)
             shown = f"accept length {result.accept_length:.2f} measured, {length:.2f} predicted"
-            self.say(f"{letter}: {shown} ({off:+.0f} %)", "good", 15)
+            self.say(f"{letter}: {shown} ({off_words(result.accept_length, length)})", "good", 15)

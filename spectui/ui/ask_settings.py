@@ -57,7 +57,7 @@ def knob_fields(algorithm: Algorithm, knobs: Mapping[str, Any]) -> list[Field]:
     return [
         Field(
             knob.key,
-            f"{knob.title}{f' ({knob.unit})' if knob.unit else ''}",
+            f"{knob.title}{f' ({knob.unit})' if knob.unit and knob.unit not in knob.title else ''}",
             as_text(knobs.get(knob.key)),
             ("", *knob.choices) if knob.kind == "choice" else ("", "true", "false") if knob.kind == "flag" else (),
             knob.help,

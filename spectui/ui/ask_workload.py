@@ -27,6 +27,11 @@ def ask_workload(app: SpectuiApp) -> None:
         Field("max_tokens", "output limit", now["max_tokens"], (), "tokens", "the workload's own"),
     ]
 
+    def left_over(texts: Mapping[str, str], count: int) -> bool:
+        """More requests than it has prompts, and nobody typed so: the number was meant for another workload."""
+        text = texts["requests"].strip()
+        return text == now["requests"] and text.isdigit() and int(text) > count
+
     def check(texts: Mapping[str, str]) -> list[Said]:
         workload = workloads.get(texts["workload"].strip())
         if workload is None:
@@ -34,6 +39,8 @@ def ask_workload(app: SpectuiApp) -> None:
         if texts["passes"].strip() not in PASSES:
             return [(f"a pass is {', '.join(PASSES)}, not {texts['passes']!r}", "bad")]
         count = len(workload.measuring(0))
+        if left_over(texts, count):
+            return [(workload.help, ""), (f"all of its {count} prompts are measured with", "")]
         faults = faults_of({**texts, "file": ""}, count)
         if faults:
             return [(fault, "bad") for fault in faults.values()]
@@ -42,6 +49,9 @@ def ask_workload(app: SpectuiApp) -> None:
     def ended(texts: dict[str, str] | None) -> None:
         if texts is not None:
             values = {key: text.strip() for key, text in texts.items()}
+            chosen = workloads.get(values["workload"])
+            if chosen is not None and left_over(values, len(chosen.measuring(0))):
+                values["requests"] = ""
             options = options_of({**values, "file": ""}, values["workload"], app.live.measuring.options)
             app.live.measuring.options = options
             app.tell(f"r and c now measure {now_words(options)}", "good")

@@ -32,7 +32,7 @@ class Field:
 
 
 class FieldInput(Input):
-    """One line; with choices, left and right (or space) go through them."""
+    """One line; with choices, left and right (or space) go through them, and a letter jumps to the next one of it."""
 
     def __init__(self, field: Field) -> None:
         super().__init__(field.value, placeholder=field.placeholder, id=f"field-{field.key.replace('.', '-')}")
@@ -47,7 +47,19 @@ class FieldInput(Input):
             at = known.index(self.value) if self.value in known else -1 if event.key != "left" else 0
             self.value = known[(at + (-1 if event.key == "left" else 1)) % len(known)]
             return
+        if self.field.choices and event.is_printable and event.character:
+            event.stop()
+            event.prevent_default()
+            self._jump(event.character)
+            return
         await super()._on_key(event)
+
+    def _jump(self, letter: str) -> None:
+        """To the next choice that begins with the letter; nothing else can be typed where there are choices."""
+        known = list(self.field.choices)
+        at = known.index(self.value) if self.value in known else -1
+        following = known[at + 1 :] + known[: at + 1]
+        self.value = next((one for one in following if one.lower().startswith(letter.lower())), self.value)
 
 
 class FormScreen(ModalScreen[dict[str, str] | None]):
@@ -106,7 +118,7 @@ class FormScreen(ModalScreen[dict[str, str] | None]):
 
     def on_descendant_focus(self) -> None:
         if isinstance(self.focused, FieldInput):
-            self.query_one("#explain", Label).update(Content(safe_text(self.focused.field.help, 80)))
+            self.query_one("#explain", Label).update(Content(safe_text(self.focused.field.help, 240)))
 
     def action_step(self, by: int) -> None:
         entries = list(self.query(FieldInput))

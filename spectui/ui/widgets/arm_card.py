@@ -132,17 +132,17 @@ class ArmCard(Lines):
 
 
 def title_row(data: ArmCardData) -> Row:
-    """``A ● ready  127.0.0.1:30000  SGLang 0.5.15  simulated``"""
+    """``A ● ready  simulated  127.0.0.1:30000  SGLang 0.5.15``"""
     sign, tag = STATES.get(data.state, ("?", "warn"))
     words = [safe_text(word, 60) for word in (data.address, data.version) if word]
     row = [
         Run(f"{data.letter} ", data.letter.lower()),
         Run(f"{sign} {safe_text('empty' if data.state == 'none' else data.state, 20)}", tag),
     ]
+    if data.simulated:  # before what a narrow card cuts
+        row.append(Run("  simulated", "warn"))
     if words:
         row.append(Run("  " + "  ".join(words)))
-    if data.simulated:
-        row.append(Run("  simulated", "warn"))
     return tuple(row)
 
 

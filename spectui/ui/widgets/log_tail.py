@@ -36,4 +36,7 @@ class LogTail(Lines):
     def rows(self, width: int, height: int) -> Sequence[Row]:
         if not self._log:
             return ((Run(safe_text(self._empty, width), "dim"),),)
-        return [(Run(safe_text(text.rstrip("\r\n"), width)),) for text in self._log[-height:]]
+        bordered = self.styles.border_top[0] not in ("", "none", "hidden")
+        head: list[Row] = [] if bordered or not self._titled or height < 3 else [(Run(safe_text(self._titled, width), "dim"),)]
+        kept = self._log[-(height - len(head)) :]
+        return [*head, *((Run(safe_text(text.rstrip("\r\n"), width)),) for text in kept)]
