@@ -215,7 +215,9 @@ class Actions:
         from spectui.ui import picture
 
         try:
-            self.app.tell(f"saved as {picture.save(self.app)}", "good")
+            said = f"saved as {picture.save(self.app)}"
+            say = getattr(self.app.screen, "say", self.app.tell)  # each screen has a line of its own
+            say(said, "good")
         except OSError as error:
             self.app.show_error(error)
 
