@@ -98,6 +98,7 @@ def side_of(result: RunResult, key: Key, *, name: str | None = None, state: Prop
         "thinking": head.get("thinking"),
         "ignore_eos": head.get("ignore_eos"),
         "workload": workload.get("hash") or workload.get("name"),
+        "named": workload.get("name"),
         "concurrency": key[1],
         "pass": key[2],
         "model": arm.get("model"),
@@ -132,7 +133,7 @@ def reasons(a: Side, b: Side, *, failure_limit: float = FAILURE_LIMIT) -> list[s
     found: list[str] = []
     for side in (a, b):
         found += _proposer(side)
-    unlike = differences(a.asked, b.asked)
+    unlike = [_named(text, a, b) for text in differences(a.asked, b.asked)]
     if unlike:
         found.append(f"{NOT_LIKE_FOR_LIKE}: {'; '.join(unlike)}: ask both sides alike")
     for side in (a, b):
@@ -142,6 +143,15 @@ def reasons(a: Side, b: Side, *, failure_limit: float = FAILURE_LIMIT) -> list[s
     found += _cached(a, b)
     found += _gpus(a, b)
     return list(dict.fromkeys(found))
+
+
+def _named(text: str, a: Side, b: Side) -> str:
+    """Workloads are told apart by their hash; a person knows their names."""
+    names = [str(side.asked.get("named") or "") for side in (a, b)]
+    if not text.startswith("workload ") or not all(names):
+        return text
+    hashes = [str(side.asked.get("workload")) for side in (a, b)]
+    return f"workload {names[0]} ({hashes[0]}) / {names[1]} ({hashes[1]})"
 
 
 def fair_trial(a: Side, b: Side, *, failure_limit: float = FAILURE_LIMIT) -> bool:

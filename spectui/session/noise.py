@@ -62,6 +62,11 @@ class Floor:
 
     @property
     def text(self) -> str:
+        if self.sd == 0:
+            return (
+                f"noise floor at {self.concurrency} at a time: nothing beyond what it holds anyway was seen (one "
+                f"server against itself {self.times} times, at most {100 * self.largest:.1f} % apart)"
+            )
         return (
             f"noise floor {100 * self.sd:.1f} % at {self.concurrency} at a time (one server against itself "
             f"{self.times} times, at most {100 * self.largest:.1f} % apart)"

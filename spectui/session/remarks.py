@@ -26,6 +26,8 @@ def notes(
     floors: Mapping[int, Floor],
     looks: Mapping[int, Looked],
 ) -> Iterator[str]:
+    if (a.folder, a.arm) == (b.folder, b.arm):
+        yield "A and B are one and the same measurement: every ratio is 1"
     for name, source in (("A", a), ("B", b)):
         algorithm = str(source.head().get("algorithm") or "")
         if is_stateful(algorithm):

@@ -68,6 +68,13 @@ def test_different_routes_are_not_like_for_like() -> None:
     assert reasons(a, b) == ["not like for like: address native / chat: ask both sides alike"]
 
 
+def test_other_prompts_are_told_by_name_and_hash() -> None:
+    _, a, b = pair()
+    other = replace(b, asked={**b.asked, "workload": "79f2", "named": "edit"})
+    assert reasons(a, other) == ["not like for like: workload w (h) / edit (79f2): ask both sides alike"]
+    assert reasons(a, replace(b, asked={**b.asked, "named": "the same prompts from a file"})) == []
+
+
 def test_fc10_a_request_limit_that_only_one_side_has() -> None:
     mine = [replace(r, concurrency=64) for r in generated(8, 200, [3.0] * 8)]
     other = [replace(r, arm="B", verify_steps=None) for r in mine]
