@@ -35,7 +35,7 @@ class _Bad(ValueError):
 
 
 def from_file(path: str | Path) -> Workload:
-    """A workload of the file's prompts; every other one feeds, the rest is measured, none does both.
+    """A workload of the file's prompts; every other one of a group feeds, the rest is measured, none does both.
 
     Lines: ``{"prompt": …}`` (one user's message, through the chat template), ``{"text": …}`` (a completion, sent as it
     is), ``{"messages": […]}`` or ShareGPT ``{"conversations": [{"from", "value"}, …]}`` (both up to their last user
@@ -76,8 +76,7 @@ def from_file(path: str | Path) -> Workload:
 
 def _workload(path: Path, prompts: tuple[Prompt, ...], duplicates: list[str]) -> Workload:
     few = len(prompts) < FEW
-    measuring = prompts if few else prompts[::2]
-    feeding = () if few else prompts[1::2]
+    measuring, feeding = (prompts, ()) if few else _divided(prompts)
     notes = []
     if few:
         notes.append(
@@ -102,6 +101,18 @@ def _workload(path: Path, prompts: tuple[Prompt, ...], duplicates: list[str]) ->
         notes=tuple(notes),
         source=f"file:{path}",
     )
+
+
+def _divided(prompts: tuple[Prompt, ...]) -> tuple[tuple[Prompt, ...], tuple[Prompt, ...]]:
+    """Every other one measures, within each group: a file whose kinds take turns has all of them on both sides. Groups
+    begin by turns with the one and the other, so that many small ones are divided too."""
+    seen: dict[str, int] = {}
+    parts: tuple[list[Prompt], list[Prompt]] = ([], [])
+    for prompt in prompts:
+        place = seen.get(prompt.group, len(seen))
+        seen[prompt.group] = place + 1
+        parts[place % 2].append(prompt)
+    return tuple(parts[0]), tuple(parts[1])
 
 
 def _some(sentences: list[str]) -> str:

@@ -46,9 +46,9 @@ _OWN = """\
 ```
 
 Chats are sent up to their last user turn. `"group"` sets the kind under which results are shown, `"max_tokens"` an
-output limit for that line. The first different prompt is measured, the second feeds, and so on; repeated prompts are
-left out and reported. With fewer than 16 different prompts all are measured and nothing is left for feeding. A line
-that cannot be used is refused with its number and what is wrong with it.
+output limit for that line. Every other prompt of a group is measured, the rest feeds; repeated prompts are left out and
+reported. With fewer than 16 different prompts all are measured and nothing is left for feeding. A line that cannot be
+used is refused with its number and what is wrong with it.
 """.splitlines()
 
 

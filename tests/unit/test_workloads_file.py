@@ -53,6 +53,15 @@ def test_lines_alternate_between_measuring_and_feeding(tmp_path: Path) -> None:
     assert workload.hash(0) != workload.hash(1)
 
 
+def test_kinds_that_take_turns_in_a_file_are_on_both_sides(tmp_path: Path) -> None:
+    path = write(tmp_path, *({"prompt": f"{kind} {n}", "group": kind} for n in range(10) for kind in ("chat", "code")))
+    workload = from_file(path)
+    for part in (workload.measuring(), workload.feeding()):
+        assert [sum(p.group == kind for p in part) for kind in ("chat", "code")] == [5, 5]
+    alone = from_file(write(tmp_path, *({"prompt": f"p{n}", "group": f"kind {n}"} for n in range(16))))
+    assert (len(alone.measuring()), len(alone.feeding())) == (8, 8)
+
+
 def test_a_file_of_few_lines_is_all_measured_and_says_so(tmp_path: Path) -> None:
     workload = from_file(write(tmp_path, {"prompt": "a"}, {"prompt": "b"}, {"prompt": "c"}))
     assert len(workload.measuring()) == 3
