@@ -118,7 +118,7 @@ class SharedReplay:
                 known = trees.get(place)
                 if known is None:
                     known = trees[place] = []
-                for tree in known:
+                for tree in reversed(known):  # the last way through was the most alike
                     if tree.anchor <= limit and reach <= tree.reach and tree.fits(gap, breadths):
                         break
                 else:
@@ -138,7 +138,7 @@ class SharedReplay:
                 limit = length + accepted + 1
                 if limit > depth:
                     limit = depth
-            histogram[min(accepted, end - place)] += 1
+            histogram[accepted if place + accepted <= end else end - place] += 1
             if lagging:
                 gap[inserted + 1 : place + 1] = ramp[inserted - place :]
                 inserted = place

@@ -38,15 +38,17 @@ class TextIndex:
         self.tokens: list[int] = [END]
         top = max((max((*r.prompt_ids[-depth:], *r.output_ids), default=0) for r in requests), default=0)
         beyond = range(top + 1, top + 1 + depth)
+        same: dict[int, int] = {}  # one object a token: a long text is then read from less memory
+        one = same.setdefault
         self.spans: list[Span] = []
         for request in requests:
             start = len(self.tokens)
-            self.tokens.extend(request.prompt_ids[-depth:])
+            self.tokens.extend([one(token, token) for token in request.prompt_ids[-depth:]])
             first = len(self.tokens) + 1
-            self.tokens.extend(request.output_ids)
+            self.tokens.extend([one(token, token) for token in request.output_ids])
             end = len(self.tokens)
             if request.stopped:
-                self.tokens.extend(beyond)
+                self.tokens.extend([one(token, token) for token in beyond])
             self.spans.append(Span(start, first, end, len(self.tokens)))
             self.tokens.append(END)
         self.base = max(self.tokens) + 2
