@@ -18,7 +18,7 @@ BEAT_S, WORTH_S = 0.005, 0.004
 
 def main() -> int:
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
-    os.environ.setdefault("TEXTUAL_FPS", "10")
+    os.environ.setdefault("TEXTUAL_FPS", "30")
     os.environ.setdefault("ESCDELAY", "50")
     from spectui.cli import run_command_line
     from spectui.ui.app import SpectuiApp

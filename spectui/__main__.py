@@ -7,9 +7,10 @@ import sys
 
 
 def main() -> int:
-    # Textual reads these when it is imported. Animations cost bytes on a slow line and say nothing.
+    # Textual reads these when it is imported. Animations cost bytes on a slow line and say nothing. What changes is
+    # drawn within a frame's time: at 10 a second that would be a third of what the answer to a key may take.
     os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
-    os.environ.setdefault("TEXTUAL_FPS", "10")
+    os.environ.setdefault("TEXTUAL_FPS", "30")
     # ssh does not forward COLORTERM, and a lone ESC should not wait a tenth of a second.
     os.environ.setdefault("ESCDELAY", "50")
     from spectui.cli import run_command_line

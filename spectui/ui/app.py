@@ -29,10 +29,16 @@ from spectui.ui.screens.home import HomeScreen
 from spectui.ui.terminal import end_anyway, safe_lines, sentence_of
 
 if TYPE_CHECKING:
+    from textual.timer import Timer
+
     from spectui.session.live import Live
     from spectui.ui.actions import Actions
 
 PAINT_S, SLOW_PAINT_S = 0.5, 1.0
+"""In which the whole screen is painted anew, stroke by stroke."""
+STROKES = 4
+REST_S = 0.05
+"""The answer to a key comes first; what else is new follows it, so that on a slow line nothing is in its way."""
 BACKLOG_LIMIT = 3
 _END_WITHIN_S = 2.0
 _SCREENS = ("servers", "workloads", "compare", "runs", "profiles", "check", "sweep")
@@ -81,6 +87,9 @@ class SpectuiApp(App[None]):
             self.register_theme(known)
         self.theme = themes.chosen(theme, slow=slow)  # before the style sheet is read, so that it is read once
         self._paint_asked = False
+        self._stroke = 0
+        self._shot: Snapshot | None = None
+        self._rest: Timer | None = None
         self._hangup: select.poll | None = None
         self._last_resort: threading.Timer | None = None
         if keys:
@@ -99,7 +108,7 @@ class SpectuiApp(App[None]):
 
     def on_mount(self) -> None:
         self._listen_to_signals()
-        self.set_interval(SLOW_PAINT_S if self.slow else PAINT_S, self._tick)
+        self.set_interval((SLOW_PAINT_S if self.slow else PAINT_S) / STROKES, self._tick)
         self.call_after_refresh(self._first_frame)
 
     def _first_frame(self) -> None:
@@ -145,27 +154,46 @@ class SpectuiApp(App[None]):
             self._hangup = None
             self.end_by_signal(signal.SIGHUP)
             return
-        self.paint_now()
+        self.paint_now(self._stroke)
+        self._stroke = (self._stroke + 1) % STROKES
 
     def paint_soon(self) -> None:
         """Once what is being handled now is done: a key is answered at once, not at the next tick."""
         if not self._paint_asked:
             self._paint_asked = True
-            self.call_later(self.paint_now)
+            self.call_later(self._answer)
 
-    def paint_now(self) -> None:
-        """One frame, unless the line has not taken the last ones yet."""
+    def _answer(self) -> None:
         self._paint_asked = False
+        self.paint_now(0)
+        if getattr(self.screen, "STROKES", 1) > 1 and self._rest is None:
+            self._rest = self.set_timer(REST_S, self._paint_rest)
+
+    def _paint_rest(self) -> None:
+        self._rest = None
+        for stroke in range(1, STROKES):
+            self.paint_now(stroke)
+
+    def paint_now(self, stroke: int | None = None) -> None:
+        """One frame, unless the line has not taken the last ones yet. A ``stroke`` is a part of the screen: small
+        frames one after another hold up neither the event loop nor, on a slow line, the answer to a key. All strokes
+        show the moment of the first."""
         now = time.time()
-        live = self.live_or_none
-        if live is not None:
-            live.pump(now)
-        if backlog(self) >= BACKLOG_LIMIT or not self.screen_stack:
-            return
+        first = stroke is None or stroke == 0
+        if first and self.live_or_none is not None:
+            self.live_or_none.pump(now)
+        if not self.is_running or backlog(self) >= BACKLOG_LIMIT or not self.screen_stack:
+            return  # it is being taken down, or the line lags
         paint = getattr(self.screen, "paint", None)
-        if paint is not None and self.screen.is_mounted:
-            with self.batch_update():
-                paint(self.snapshot(now))
+        if paint is None or not self.screen.is_mounted:
+            return
+        if first or self._shot is None:
+            self._shot = self.snapshot(now)
+        with self.batch_update():
+            if stroke is not None and getattr(self.screen, "STROKES", 1) > 1:
+                paint(self._shot, stroke)
+            elif first:
+                paint(self._shot)
 
     def snapshot(self, now: float | None = None) -> Snapshot:
         now = time.time() if now is None else now

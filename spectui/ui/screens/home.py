@@ -40,6 +40,7 @@ class HomeScreen(Screen[None]):
         *bindings("home"),
         Binding("space", "none", show=False),
     ]
+    STROKES: ClassVar[int] = 4
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,26 +103,38 @@ class HomeScreen(Screen[None]):
 
     # -- drawing
 
-    def paint(self, shot: Snapshot) -> None:
+    def paint(self, shot: Snapshot, stroke: int | None = None) -> None:
+        """All of it, or one of the strokes 0 to 3: what answers a key, one chart, the other chart, the rest."""
         if self._room == "tiny":
-            self.query_one("#summary", Part).show(home_data.tiny_rows(shot, *self.app.size))
+            if not stroke:
+                self.query_one("#summary", Part).show(home_data.tiny_rows(shot, *self.app.size))
             return
+        for number in range(self.STROKES) if stroke is None else (stroke,):
+            if number == 0:
+                self._paint_answer(shot)
+            elif number < 3:
+                self._paint_chart(shot, number - 1)
+            else:
+                self._paint_rest(shot)
+
+    def _paint_answer(self, shot: Snapshot) -> None:
         self.query_one(HeaderLine).show(home_data.head_data(shot))
         for card, view in zip(self.query(ArmCard), shot.arms, strict=True):
             card.show(home_data.card_data(view, focused=view.name == shot.focus))
-        self._paint_charts(shot)
-        self.query_one(GpuPanel).show(home_data.gpu_data(shot))
-        most = None if self._room == "full" else COMPACT_ROWS
-        self.query_one(MetricTable).show(home_data.metric_rows(shot, most))
-        self._paint_words(shot)
         keys = cast("SpectuiApp", self.app).keys
         shown = tuple((key_word(BY_ID[name], keys), BY_ID[name].word) for name in shot.status.keys)
         self.query_one(Status).show(StatusData(shot.status.text, shot.status.tone, shown))
 
-    def _paint_charts(self, shot: Snapshot) -> None:
-        for chart, data in zip(self._charts, home_data.charts(shot), strict=True):
-            if chart.display:
-                chart.show(data)
+    def _paint_chart(self, shot: Snapshot, number: int) -> None:
+        chart = self._charts[number]
+        if chart.display:
+            chart.show(home_data.charts(shot)[number])
+
+    def _paint_rest(self, shot: Snapshot) -> None:
+        self.query_one(GpuPanel).show(home_data.gpu_data(shot))
+        most = None if self._room == "full" else COMPACT_ROWS
+        self.query_one(MetricTable).show(home_data.metric_rows(shot, most))
+        self._paint_words(shot)
 
     def _paint_words(self, shot: Snapshot) -> None:
         self._paint_logs(shot)
