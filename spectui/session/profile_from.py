@@ -40,6 +40,8 @@ def from_run(folder: Path, arm: str | None, name: str, *, any_setting: bool = Fa
     other = evidence.fits(profile, entry)
     if other and not any_setting:
         raise SessionError(f"{other}: this is no evidence for it. Give another name, or --any-setting", 1)
+    if path is not None and other is None and not entry.get("settings_asked"):
+        entry["settings_asked"] = dict(profile.speculative.knobs)  # a run sees a server, not what was asked of it
     return evidence.added(profile, entry)
 
 

@@ -123,7 +123,9 @@ def test_more_evidence_keeps_comments_and_replaces_the_same_run(home: Path) -> N
     text = own.read_text()
     assert "# ours" in text
     assert 'mood = "good"' in text
-    assert [entry["run"] for entry in profiles.load("mine").evidence] == ["run2", "run"]
+    kept = profiles.load("mine").evidence
+    assert [entry["run"] for entry in kept] == ["run2", "run"]
+    assert kept[0]["settings_asked"] == {"num_draft_tokens": 8}
 
 
 def test_two_runs_that_end_at_once_are_both_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
