@@ -101,7 +101,8 @@ class Knowledge:
                     watch=self.watch,
                     cancelled=self.cancelled,
                 )
-                self._replayed = (recording, found)
+                if self.cancelled is None or not self.cancelled():
+                    self._replayed = (recording, found)
             lengths.update(self._replayed[1])
         return predictions(work.settings, work.options.concurrency, lengths, model)
 

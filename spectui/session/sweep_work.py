@@ -41,7 +41,7 @@ class Sweeper:
         self.state = state
         self._writer = writer
         self._stopped = stopped
-        self._know = Knowledge(work)
+        self._know = Knowledge(work, cancelled=stopped)
         self._settings = {s.name: s for s in work.settings}
         self._measured: dict[Cell, MeasuredCell] = {}
         self._server = ServerInHand(work, self._say, stopped)
