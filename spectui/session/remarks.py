@@ -10,7 +10,7 @@ from spectui.core.answers import Answers
 from spectui.core.compare import DRIFT, Comparison, known_prompts, on_fresh
 from spectui.core.evidence import is_stateful
 from spectui.core.fairness import FAILURE_LIMIT, Side, queueing
-from spectui.core.stats import FASTER, NOT_FAIR, SLOWER, Verdict, verdict
+from spectui.core.stats import FASTER, MIN_UNITS, NO_DIFFERENCE, NOT_FAIR, SLOWER, Verdict, verdict
 from spectui.session.compared import ArmSource
 from spectui.session.noise import Floor
 from spectui.session.until_sure import Looked
@@ -43,6 +43,12 @@ def notes(
         if at in looks:
             yield f"×{at}: {looks[at].text}"
         yield from _loads(a, b, row)
+        if 1 < row.turns < MIN_UNITS and row.verdict.word == NO_DIFFERENCE:
+            yield (
+                f"×{at}: {row.turns} blocks by turns tell little of what the node does between them, so the interval "
+                f"is wide: {MIN_UNITS * at} requests make {MIN_UNITS} blocks; --until-sure measures more where nothing "
+                "learns"
+            )
         if at in floors:
             near = "" if floors[at].concurrency == at else f", the nearest that was measured to {at}"
             yield f"×{at}: the interval holds the {floors[at].text}{near}"

@@ -108,6 +108,14 @@ def test_one_block_each_is_one_after_the_other_and_allowed_for() -> None:
     assert not any("by turns" in note for note in often.notes)
 
 
+def test_few_blocks_by_turns_say_what_would_make_more() -> None:
+    said = comparing.compare_sources(*both(by_turns(16, 2, 16, slow=1.001)))
+    assert said.rows[0].verdict.word == "no difference shown"
+    assert any(
+        "×16: 2 blocks by turns tell little" in note and "80 requests make 5 blocks" in note for note in said.notes
+    )
+
+
 def test_what_this_node_did_between_two_times_is_taken_where_it_was_measured() -> None:
     noise.keep([noise.Floor("node", "", "m", 8, 0.01, 0.02, 20, 1, apart=0.11)])
     said = comparing.compare_sources(*both(by_turns(8, 1, 8, slow=1.2)))
