@@ -63,7 +63,7 @@ class AnswerView(Lines):
             self.border_subtitle = "below each run: its tokens"
         else:
             self.border_subtitle = Content.assemble(
-                ("tokens a step: 1", "dim"), " 2 ", ("3–4 ", "$primary"), ("5–7 ", "$secondary"),
+                ("tokens a step: 1", "$text-muted"), " 2 ", ("3–4 ", "$primary"), ("5–7 ", "$secondary"),
                 ("8+", "$secondary bold underline"),
             )  # fmt: skip
 

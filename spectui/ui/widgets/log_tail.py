@@ -37,6 +37,7 @@ class LogTail(Lines):
         if not self._log:
             return ((Run(safe_text(self._empty, width), "dim"),),)
         bordered = self.styles.border_top[0] not in ("", "none", "hidden")
-        head: list[Row] = [] if bordered or not self._titled or height < 3 else [(Run(safe_text(self._titled, width), "dim"),)]
+        untitled = bordered or not self._titled or height < 3
+        head: list[Row] = [] if untitled else [(Run(safe_text(self._titled, width), "dim"),)]
         kept = self._log[-(height - len(head)) :]
         return [*head, *((Run(safe_text(text.rstrip("\r\n"), width)),) for text in kept)]
