@@ -162,7 +162,9 @@ class SweepScreen(page.Page):
     def _fields(self) -> None:
         values, names = self._values, self.data.names
         if not values["profile"] and names:
-            values["profile"] = names[0]
+            focused = getattr(getattr(self.live, "focused", None), "profile", None)
+            mine = str(getattr(focused, "name", ""))
+            values["profile"] = mine if mine in names else names[0]
         self.query_one("#form", Form).show(fields(values, names))
 
     def _draw_plan(self) -> None:

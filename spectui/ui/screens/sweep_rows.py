@@ -7,6 +7,7 @@ from typing import Any
 
 from spectui.core.braille import Row, Run
 from spectui.core.metric import significant
+from spectui.core.stats import NO_DIFFERENCE
 from spectui.session.sweep_state import SweepState
 from spectui.ui.screens.sentences import lasts, many, when
 from spectui.ui.widgets.plot import PlotData, Series
@@ -134,7 +135,16 @@ def _against(state: SweepState, name: str, level: int, width: int) -> list[Row]:
         parts.append(f"measured {measured['accept_length']:.2f}")
         if guess and guess.get("accept_length"):
             parts.append(f"{100 * (guess['accept_length'] / measured['accept_length'] - 1):+.0f} % off")
+    over = measured.get("over_none") or {}
+    if over.get("ratio") is not None:
+        parts.append(f"{over['ratio']:.2f}× of none{_span(over.get('interval'))}")
+        if over.get("verdict") == NO_DIFFERENCE:
+            parts += [str(reason) for reason in over.get("reasons") or ()]
     return wrapped(", ".join(parts), width, first=f"×{level} ", rest="   ") if parts else []
+
+
+def _span(interval: Any) -> str:
+    return f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval and None not in interval else ""
 
 
 def best_rows(entry: Mapping[str, Any], width: int) -> list[Row]:
@@ -148,6 +158,7 @@ def best_rows(entry: Mapping[str, Any], width: int) -> list[Row]:
         ties = entry.get("tied_with") or ()
         if ties:
             rows += wrapped(f"not shown to be faster than {', '.join(map(str, ties))}", width)
+            rows += wrapped("compare tells two servers apart sooner: it measures them by turns", width, "dim")
     else:
         rows += wrapped("no setting was shown to be the best in a fair trial", width, "warn")
     for held in entry.get("withheld") or ():
