@@ -197,7 +197,14 @@ class SpectuiApp(App[None]):
 
     def snapshot(self, now: float | None = None) -> Snapshot:
         now = time.time() if now is None else now
-        return nothing_yet(now) if self.live_or_none is None else self.live_or_none.snapshot(now)
+        if self.live_or_none is None:
+            return nothing_yet(now)
+        shot = self.live_or_none.snapshot(now)
+        if self.keys:
+            from spectui.ui.spoken_keys import respoken
+
+            shot = respoken(shot, self.keys)
+        return shot
 
     # -- what blocks
 

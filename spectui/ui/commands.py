@@ -198,6 +198,8 @@ KEY_WORDS = {
     "right": "→",
     "plus": "+",
     "minus": "-",
+    "greater_than_sign": ">",
+    "less_than_sign": "<",
 }
 """How a key is written for people, where Textual's name is another."""
 

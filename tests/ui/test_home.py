@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import home_shots
 import pytest
 from textual.driver import Driver
 from textual.drivers._writer_thread import WriterThread
@@ -28,6 +29,7 @@ from spectui.ui.screens.choose import ChooseScreen
 from spectui.ui.screens.confirm import ConfirmScreen
 from spectui.ui.screens.form import FieldInput, FormScreen
 from spectui.ui.screens.help import HelpScreen
+from spectui.ui.spoken_keys import respoken, spoken
 from spectui.ui.terminal import sentence_of
 from spectui.ui.widgets.log_tail import LogTail
 
@@ -205,6 +207,16 @@ async def test_keys_are_bound_anew_by_the_config(live: Live) -> None:
         assert live.arms["A"].staged is None
         await pilot.press("f5")
         await settle(app, pilot, lambda: live.arms["A"].staged is not None)
+
+
+def test_sentences_name_the_keys_that_the_config_gave() -> None:
+    said = "r measures it, ] changes its knob — press f to feed it first; a server shows nothing"
+    found = spoken(said, {"run": "f5", "knob_up": "greater_than_sign", "feed": "F"})
+    assert found == "f5 measures it, > changes its knob — press F to feed it first; a server shows nothing"
+    shot = respoken(home_shots.lost(), {"log": "f9", "choose_server": "f2"})
+    assert shot.status.text.endswith("f9 shows the log")
+    assert shot.arms[1].trouble == "nothing here yet: f2 chooses a server, a profile or a stored run"
+    assert spoken(said, {}) is said
 
 
 async def test_an_error_is_a_sentence_on_the_status_line(live: Live) -> None:
