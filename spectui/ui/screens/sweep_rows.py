@@ -17,7 +17,7 @@ from spectui.ui.widgets.text_table import Cell, Column, table, titled, wrapped
 
 STATES = {
     "measured": ("● measured", "good"),
-    "stopped early": ("● stopped early, cannot win", "dim"),
+    "stopped early": ("● stopped early", "dim"),
     "failed": ("✗ failed", "bad"),
     "refused": ("✗ refused", "bad"),
     "dropped": ("– predicted to lose", "dim"),
@@ -76,7 +76,10 @@ def result_items(state: SweepState) -> list[Item]:
     found = []
     for name in state.settings:
         word, _ = state.state_of(name)
-        for level in state.concurrency:
+        nowhere = word in ("merged", "refused", "failed") and not any(
+            (name, c) in state.cells for c in state.concurrency
+        )
+        for level in state.concurrency[:1] if nowhere else state.concurrency:
             cell = (name, level)
             end = state.cells.get(cell, {})
             measured: Mapping[str, Any] = end.get("measured") or {}
@@ -89,8 +92,8 @@ def result_items(state: SweepState) -> list[Item]:
                     f"{name}@{level}",
                     (
                         name,
-                        str(level),
-                        _predicted(state, name, level),
+                        "" if nowhere else str(level),
+                        "" if nowhere else _predicted(state, name, level),
                         Run(_figure(measured.get("tokens_per_s")), "strong"),
                         _figure(measured.get("accept_length")),
                         Run(text, tone),
