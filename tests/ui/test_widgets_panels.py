@@ -144,7 +144,7 @@ async def test_simulated_is_said_in_the_first_line_and_in_the_compact_one() -> N
     assert "simulated" in (await shown(ArmCard(), data))[0]
     compact = await shown(ArmCard(compact=True), data)
     assert len(compact) == 1
-    assert compact[0].startswith("A ● simulated NGRAM   draft tokens 8 → 12 staged")
+    assert compact[0].startswith(" A ● simulated NGRAM   draft tokens 8 → 12 staged")
 
 
 async def test_the_card_in_a_border_has_its_title_there() -> None:

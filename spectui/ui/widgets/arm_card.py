@@ -244,7 +244,8 @@ def gauge(store: Store) -> str:
 def compact_row(data: ArmCardData, width: int) -> Row:
     """One line: letter, sign, trouble or algorithm with its settings, store, address."""
     sign, tag = STATES.get(data.state, ("?", "warn"))
-    head: list[Run] = [Run(f"{data.letter} ", data.letter.lower()), Run(f"{sign} ", tag)]
+    here = "▸" if data.focused else " "  # seen without colours, too
+    head: list[Run] = [Run(f"{here}{data.letter} ", data.letter.lower()), Run(f"{sign} ", tag)]
     if data.simulated:
         head.append(Run("simulated ", "warn"))
     if data.trouble:
