@@ -64,11 +64,14 @@ class TextIndex:
     def _known(self) -> bytearray:
         longest = self.longest
         known = bytearray(len(longest))
-        for place in range(1, len(longest) - 1):
-            count = 0
-            while count < self.depth - 1 and longest[place + count + 1] >= count + 2:
-                count += 1
-            known[place] = count
+        # What is known from a place on, but for its first token, is known from the next place on.
+        end, last = 0, len(longest) - 1
+        for place in range(1, last):
+            if end < place:
+                end = place
+            while end < last and longest[end + 1] >= end - place + 2:
+                end += 1
+            known[place] = end - place
         return known
 
     def _link(self) -> None:
