@@ -27,6 +27,7 @@ from spectui.ui.widgets.status_line import HeaderLine, StatusData, StatusLine, k
 
 if TYPE_CHECKING:
     from spectui.ui.app import SpectuiApp
+    from spectui.ui.widgets.chart import ChartData
 
 FULL = (120, 36)
 """Columns and rows from which everything is shown."""
@@ -47,6 +48,7 @@ class HomeScreen(Screen[None]):
         self._log_asked = False
         self._chart = "tok_s"
         self._room = ""
+        self._worked_out: tuple[Snapshot, tuple[ChartData, ChartData]] | None = None
 
     def compose(self) -> ComposeResult:
         self._settle(self._room_at(*self.app.size))  # before there is anything whose style would be worked out twice
@@ -126,9 +128,11 @@ class HomeScreen(Screen[None]):
         self.query_one(Status).show(StatusData(shot.status.text, shot.status.tone, shown))
 
     def _paint_chart(self, shot: Snapshot, number: int) -> None:
+        if self._worked_out is None or self._worked_out[0] is not shot:
+            self._worked_out = shot, home_data.charts(shot)
         chart = self._charts[number]
         if chart.display:
-            chart.show(home_data.charts(shot)[number])
+            chart.show(self._worked_out[1][number])
 
     def _paint_rest(self, shot: Snapshot) -> None:
         self.query_one(GpuPanel).show(home_data.gpu_data(shot))

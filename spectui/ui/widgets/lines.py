@@ -107,6 +107,7 @@ class Lines(Widget):
         self._shown: list[list[Cell]] | None = None
         self._drawn_size: tuple[int, int] = (0, 0)
         self._strips: dict[int, Strip] = {}
+        self._kept: dict[tuple[int, bool, Row], list[Cell]] = {}
         self._tag_styles: dict[str, Style] = {}
         self._height_asked = 0
         self.spans_asked = 0
@@ -143,7 +144,7 @@ class Lines(Widget):
             return
         regions: list[Region] = []
         for y, (old, new) in enumerate(zip(self._shown, fresh, strict=True)):
-            if old != new:
+            if old is not new and old != new:
                 self._strips.pop(y, None)
                 start, end = changed_span(old, new)
                 if start < end:
@@ -160,8 +161,14 @@ class Lines(Widget):
     def _cells(self, width: int, height: int) -> list[list[Cell]]:
         if width <= 0 or height <= 0:
             return []
+        kept, self._kept = self._kept, {}
         ascii_only = self.form == "ascii"
-        found = [to_cells(row, width, ascii_only=ascii_only) for row in list(self.rows(width, height))[:height]]
+        found: list[list[Cell]] = []
+        for row in list(self.rows(width, height))[:height]:
+            known = width, ascii_only, tuple(row)
+            cells = kept.get(known)  # most rows are those of the frame before
+            found.append(to_cells(row, width, ascii_only=ascii_only) if cells is None else cells)
+            self._kept[known] = found[-1]
         found += [[(" ", "")] * width for _ in range(height - len(found))]
         return found
 
