@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from spectui.core.result import RunResult
 from spectui.engines.sglang.address import read_key
 from spectui.engines.sglang.client import SglangClient
 from spectui.session import SessionError, evidence, running
-from spectui.store import profiles
+from spectui.store import profiles, run_marks
 
 _ENVIRONMENT = re.compile(r"^(SGLANG_|SGL_|CUDA_|NCCL_|FLASHINFER_|TRITON_|TORCH_|PYTORCH_|HF_|OMP_)")
 _NEVER = {"CUDA_VISIBLE_DEVICES"}
@@ -168,7 +169,10 @@ def _add_run(name: str, folder: Path, arm: str | None, any_setting: bool, notes:
     for attempt in range(_ATTEMPTS):
         profile = from_run(folder, arm, name, any_setting=any_setting)
         try:
-            return _written(profile, profile.path is not None, notes)
+            written = _written(profile, profile.path is not None, notes)
+            with contextlib.suppress(OSError):  # it is evidence all the same, and may be pruned one day
+                run_marks.mark(folder, add_tags=(run_marks.EVIDENCE,))
+            return written
         except profiles.ProfileConflict:
             if attempt + 1 == _ATTEMPTS:
                 raise

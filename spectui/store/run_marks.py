@@ -49,6 +49,10 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+EVIDENCE = "evidence"
+"""The tag of a run that a profile rests on, wherever the profile lies; no rule removes it while it has it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What to remove. A run goes when any part of the rule says so."""
@@ -68,7 +72,7 @@ class Rule:
 def to_prune(
     rule: Rule, *, root: Path | None = None, protected: Collection[str] = (), now: float | None = None
 ) -> list[RunSummary]:
-    """The runs that a rule would remove: never a pinned one, a protected one, or one that has not ended.
+    """The runs that a rule would remove: never a pinned one, one that a profile rests on, or one that has not ended.
 
     Raises HistoryError for a rule that says nothing.
     """
@@ -76,7 +80,8 @@ def to_prune(
         raise HistoryError("say what to remove: --keep N, --older-than DAYS, --failed or --tag TAG")
     today = time.time() if now is None else now
     runs = list_runs(root=root)
-    free = [run for run in runs if not run.pinned and run.id not in protected and _ended(run, today)]
+    kept = {run.id for run in runs if run.pinned or EVIDENCE in run.tags} | set(protected)
+    free = [run for run in runs if run.id not in kept and _ended(run, today)]
     beyond = {run.id for run in free[rule.keep :]} if rule.keep is not None else set()
     gone = []
     for run in free:

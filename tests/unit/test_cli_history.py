@@ -67,17 +67,23 @@ def test_compare_says_what_differs(home: Path, capsys: pytest.CaptureFixture[str
 def test_prune_spares_pinned_runs_and_those_that_profiles_rest_on(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("a", "b", "c", "d"):
+    for name in ("a", "a2", "b", "c", "d"):
         stored(home, name)
     assert run_command_line(["runs", "pin", "a"]) == 0
     assert run_command_line(["profiles", "save", "mine", "--from", "b"]) == 0
+    elsewhere = home / "elsewhere.toml"
+    elsewhere.write_text('[speculative]\nalgorithm = "NGRAM"\n')
+    assert run_command_line(["profiles", "save", str(elsewhere), "--from", "a2", "--any-setting"]) == 0
     capsys.readouterr()
     assert run_command_line(["runs", "prune"]) == 2
     capsys.readouterr()
     assert said(capsys, "runs", "prune", "--keep", "1", "--dry-run")["removed"] == ["c"]
     assert (home / "data" / "runs" / "c").is_dir()
     assert said(capsys, "runs", "prune", "--keep", "1")["removed"] == ["c"]
-    assert sorted(run.id for run in runs.list_runs()) == ["a", "b", "d"]
+    assert sorted(run.id for run in runs.list_runs()) == ["a", "a2", "b", "d"]
+    assert run_command_line(["runs", "untag", "a2", "evidence"]) == 0
+    capsys.readouterr()
+    assert said(capsys, "runs", "prune", "--keep", "1")["removed"] == ["a2"]
 
 
 def test_profiles_from_run_to_trend(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
