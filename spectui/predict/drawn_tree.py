@@ -74,13 +74,13 @@ class DrawnTree:
 class Drawer:
     """Draws trees over one text for settings of one trie depth, of which the widest has ``widest`` draft tokens."""
 
-    def __init__(self, index: TextIndex, depth: int, widest: int, *, lagging: bool) -> None:
+    def __init__(self, index: TextIndex, depth: int, widest: int, *, regular: bool) -> None:
         self._index = index
         self._depth = depth
         self._widest = widest
-        self._safe = widest - 1 if lagging else depth
-        """A gap that all settings keep to behind the widest step. Without overlap the end of a prompt goes in with
-        what the first step accepted, and there is none."""
+        self._safe = widest - 1 if regular else depth
+        """A gap that all settings keep to behind the widest step. There is none without overlap, where the end of a
+        prompt goes in with what the first step accepted, nor where something may follow a stop token."""
 
     def draw(self, place: int, reach: int, width: int, gap: bytearray, breadths: Breadths, start: int) -> DrawnTree:
         """Grow the tree at ``place`` from suffixes of up to ``reach`` tokens, for a request that begins at ``start``.

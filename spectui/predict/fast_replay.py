@@ -78,7 +78,8 @@ class SharedReplay:
         # From wide to narrow: what is drawn from here on need not be wider.
         self._ways = sorted(ways, key=lambda way: (-way.width, way.breadths))
         widest = max((way.width for way in ways), default=1)
-        self._drawer = Drawer(index, of.depth, widest, lagging=of.lagging)
+        regular = of.lagging and all(span.tail == span.end for span in index.spans)
+        self._drawer = Drawer(index, of.depth, widest, regular=regular)
 
     def requests(self) -> Iterator[tuple[int, list[int]]]:
         """(number of the setting, h[k]: verify steps that accepted exactly k drafts), all settings of the first

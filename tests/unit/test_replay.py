@@ -42,7 +42,7 @@ def repeating(draw: st.DrawFn, low: int, high: int) -> list[int]:
 requests = st.lists(st.builds(Pair, repeating(1, 25), repeating(0, 60), st.booleans()), min_size=1, max_size=4)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     requests,
     st.sampled_from([2, 3, 4, 8, 18]),
@@ -114,6 +114,13 @@ def test_a_stop_token_that_was_a_draft_leaves_what_comes_after_it_in_the_store()
     fed = NgramSettings(4, 6)
     said = [plain_histograms([*pairs, Pair([3], [7, 8, 7, 2, 4, 7, 8], False), one], fed)[-1] for one in other]
     assert sum(said[0]) == sum(said[1])
+
+
+def test_whether_something_followed_a_stop_token_depends_on_the_setting() -> None:
+    pairs = [Pair([3], [3, 3, 0, 3, 3], True), Pair([4], [3, 3], True)]
+    grid = [NgramSettings(2, max_bfs_breadth=5), NgramSettings(4, max_bfs_breadth=9)]
+    found = SharedReplay(TextIndex(pairs, 18), family(grid[0]), grid).histograms()
+    assert found == [plain_histograms(pairs, chosen) for chosen in grid]
 
 
 def test_stop_tokens_of_a_file_are_found_by_the_prompts_that_hold_them(tmp_path: Path) -> None:
