@@ -161,6 +161,9 @@ class LiveArm:
     def take(self, record: ServerRecord, profile: Profile) -> None:
         """The server of this arm was started anew."""
         self.close()
+        phases = self.state.phases if self.state is not None and self.state.ready else ()
+        took = {phase.name: phase.seconds for phase in phases if phase.seconds is not None and phase.name != "ready"}
+        self.last_start = took or self.last_start
         self.record, self.profile, self.url = record, profile, record.url
         self.target = Target(record.name, url=record.url, server=record.name)
         self.info, self.error, self.state, self.died = None, None, None, ""

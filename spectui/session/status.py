@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spectui import algorithms
+from spectui.core.settings import bracket_for
 from spectui.session.live_arm import LiveArm
+from spectui.session.staging import Staged, change_words, value_words
 from spectui.session.view import Status
 
 if TYPE_CHECKING:
     from spectui.session.live import Live
 
 SILENT_AFTER_S = 15.0
+_MOST = 3
 _RUN_KEYS = ("run", "compare", "algorithm", "workload", "save", "choose_server", "check")
 
 
@@ -75,7 +79,23 @@ def staged_words(arm: LiveArm, verdict: str) -> str:
     prediction = staged.prediction.text if staged.prediction is not None else ""
     warned = f"; {staged.warned[0]}" if staged.warned else ""
     parts = [part for part in (prediction, cost) if part]
-    return f"Staged for {arm.letter}: {staged.words} — {'; '.join(parts)}{warned}"
+    return f"Staged for {arm.letter}: {change_in_short(staged)} — {'; '.join(parts)}{warned}"
+
+
+def change_in_short(staged: Staged) -> str:
+    """What changes, in as few words as leave room for what it brings: another algorithm with the knob that [ and ]
+    move, else the first changes. The card and the form show all of it."""
+    other = next((change for change in staged.changes if change.key == "algorithm"), None)
+    if other is None:
+        parts = staged.words.split(", ")
+        return ", ".join(parts[:_MOST]) + (f" and {len(parts) - _MOST} more" if len(parts) > _MOST else "")
+    algorithm = algorithms.for_name(staged.plan.algorithm)
+    bracket = bracket_for(algorithm, staged.plan.in_force)
+    knob = algorithm.knob(bracket.key) if bracket is not None else None
+    value = staged.plan.in_force.get(knob.key) if knob is not None else None
+    return change_words(other) + (
+        f", {knob.title} {value_words(value)}" if knob is not None and value is not None else ""
+    )
 
 
 def _waiting(live: Live) -> tuple[str, str]:

@@ -107,6 +107,7 @@ def test_a_ready_server_has_no_trouble(server: Server) -> None:
 
 def test_a_server_that_is_not_there(server: Server) -> None:
     url = server.url
+    server.httpd.shutdown()  # else its thread may still hold the socket for a moment, and a connection breaks
     server.httpd.server_close()
     with aimed(url) as arm:
         arm.poll(0.0)

@@ -17,6 +17,7 @@ from spectui.session.live import Live
 from spectui.session.live_flip import AFTER_THE_RUN
 from spectui.session.live_history import seconds_of_last
 from spectui.session.showing_gpu import arms_of, holders, mean_words
+from spectui.session.status import change_in_short, staged_words
 from spectui.session.view import Prediction, TableRow
 
 GIB = 1024**3
@@ -117,3 +118,14 @@ def test_two_profiles_without_a_port_get_two(monkeypatch: Any) -> None:
     monkeypatch.setattr("spectui.hosts.servers.records", list)
     assert changing.port_for("b") == 30010
     assert asked == [set()]
+
+
+def test_another_algorithm_is_said_in_few_words(monkeypatch: Any) -> None:
+    live = Live(gpus=False)
+    with_server(live)
+    arm = live.arms["A"]
+    arm.profile = Profile("a", None, ServerPart(model_path="m"), SpeculativePart("none", {}))
+    live.stage_algorithm("NGRAM")
+    assert arm.staged is not None
+    assert change_in_short(arm.staged) == "algorithm none → NGRAM, draft tokens 8"
+    assert "relaunch" in staged_words(arm, "")

@@ -89,7 +89,9 @@ class ChooseScreen(ModalScreen[str | None]):
     def _line(self, number: int, item: Item) -> str:
         digit = f"{number + 1} " if self._digits and number < 9 else "  "
         name = safe_text(item.name, 44)
-        return safe_text(f"{digit if self._digits else ''}{name:<26} {item.detail}", _WIDTH)
+        return safe_text(
+            f"{digit if self._digits else ''}{name:<26} {item.detail}", min(_WIDTH, max(20, self.app.size.width - 7))
+        )
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._show(event.value)
