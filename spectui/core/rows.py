@@ -23,7 +23,8 @@ metrics     ``arm``, ``at`` (before, during, after), ``counters`` {name: sum ove
             ``unavailable`` with the reason
 gpu         ``gpus``: list of dicts as in :class:`spectui.core.gpu.GpuReading`
 mark        ``arm`` (or null), ``name`` (foreign_traffic, restarted, both_arms_loaded, throttled, simulated_acceptance,
-            route_joined_steps, seed_not_sent, lossy, proxy, flush_refused, no_feeding, route, clock_drift, info_unreadable …),
+            route_joined_steps, seed_not_sent, lossy, proxy, flush_refused, no_feeding, route, clock_drift,
+            info_unreadable …),
             ``detail`` (one sentence)
 client      ``cpu_s``, ``wall_s``, ``lag_ms_p99``, ``late_share``, ``bound`` (bool), ``transport``, ``stamps``
             (kernel or user), ``pass_name``, ``arm``, ``concurrency``
