@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 PAINT_S, SLOW_PAINT_S = 0.5, 1.0
 """In which the whole screen is painted anew, stroke by stroke."""
 STROKES = 4
+TICKS = ((0, 3), (1,), (2,))
+"""The strokes of each frame. A frame costs as much processor time as a chart, so that small ones go together."""
 REST_S = 0.05
 """The answer to a key comes first; what else is new follows it, so that on a slow line nothing is in its way."""
 BACKLOG_LIMIT = 3
@@ -87,7 +89,7 @@ class SpectuiApp(App[None]):
             self.register_theme(known)
         self.theme = themes.chosen(theme, slow=slow)  # before the style sheet is read, so that it is read once
         self._paint_asked = False
-        self._stroke = 0
+        self._tick_number = 0
         self._shot: Snapshot | None = None
         self._rest: Timer | None = None
         self._hangup: select.poll | None = None
@@ -108,7 +110,7 @@ class SpectuiApp(App[None]):
 
     def on_mount(self) -> None:
         self._listen_to_signals()
-        self.set_interval((SLOW_PAINT_S if self.slow else PAINT_S) / STROKES, self._tick)
+        self.set_interval((SLOW_PAINT_S if self.slow else PAINT_S) / len(TICKS), self._tick)
         self.call_after_refresh(self._first_frame)
 
     def _first_frame(self) -> None:
@@ -154,8 +156,9 @@ class SpectuiApp(App[None]):
             self._hangup = None
             self.end_by_signal(signal.SIGHUP)
             return
-        self.paint_now(self._stroke)
-        self._stroke = (self._stroke + 1) % STROKES
+        for stroke in TICKS[self._tick_number]:
+            self.paint_now(stroke)
+        self._tick_number = (self._tick_number + 1) % len(TICKS)
 
     def paint_soon(self) -> None:
         """Once what is being handled now is done: a key is answered at once, not at the next tick."""
