@@ -123,7 +123,9 @@ class _Answer(TypedDict, total=False):
 def _types() -> dict[str, Any]:
     table: Any = TypedDict  # made while running, out of the values that are written
     request = {name: hint | None for name, hint in get_type_hints(RequestRecord).items()}
-    reading = table("_Reading", {n: hint | None for n, hint in get_type_hints(GpuReading).items()}, total=False)
+    # Readings are averaged: a whole number that was written as 60.0 does no harm.
+    values = {n: float if hint in (int, int | None) else hint for n, hint in get_type_hints(GpuReading).items()}
+    reading = table("_Reading", {n: hint | None for n, hint in values.items()}, total=False)
     return {
         "head": _Head,
         "phase": _Phase,

@@ -170,7 +170,12 @@ def test_what_is_missing_null_or_new_is_no_fault(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     rows = [
         {"kind": "request", "rid": "r", "first_s": None, "new": []},
-        {"kind": "gpu", "gpus": [{"uuid": "u", "power_w": None, "throttle": ["thermal"], "processes": [[1, None]]}]},
+        {
+            "kind": "gpu",
+            "gpus": [
+                {"uuid": "u", "power_w": None, "temperature_c": 60.0, "throttle": ["thermal"], "processes": [[1, None]]}
+            ],
+        },
         {"kind": "metrics", "counters": {"a_total": 3, "b": None}},
         {"kind": "client", "cpu_s": 1, "concurrency": None},
         {"kind": ["odd"]},
