@@ -20,9 +20,8 @@ def run(subject: Subject) -> Finding:
     expected = asked or "as the server says"
     if not info.speculates:
         if asked not in (None, "none"):
-            step = (
-                "Start it with the profile's command: spectui export NAME --format command; else its log says why not"
-            )
+            name = subject.profile.name if subject.profile is not None else "NAME"
+            step = f"Start it with the profile's command: spectui export {name} --format command; or its log says why"
             detail = f"{asked} was asked for and the server runs without it: speculation is OFF"
             return Finding(False, "speculation is OFF", expected, detail, step)
         return Finding(True, "none", expected, "the server runs without speculation, as asked" if asked else "off")

@@ -28,6 +28,9 @@ from spectui.store import journal, locations
 
 REQUESTS = 8
 LEAST_REQUESTS = 4
+MOST_REQUESTS = 24
+QUICK_S = 10.0
+"""A server that answers as many prompts as its evidence has within this time is asked all: more of a shift is seen."""
 BUDGET_S = 25.0
 """Planned for the measured run, by the speed that the profile knows; the whole check stays below a minute."""
 LIMIT_S = 35.0
@@ -211,6 +214,9 @@ def _size(options: CheckOptions, entry: Mapping[str, Any] | None, spec: RunSpec)
     speed = min(speeds) if speeds else None
     if speed is None:
         return count, min(max_tokens, 160)
+    whole = max((n for row in _results(entry) if (n := _whole(row.get("requests")))), default=0)
+    if count < whole <= MOST_REQUESTS and whole * max_tokens / speed <= QUICK_S:
+        return whole, max_tokens
     while count > LEAST_REQUESTS and count * max_tokens / speed > BUDGET_S:
         count -= 1
     if count * max_tokens / speed > BUDGET_S:

@@ -36,6 +36,15 @@ def test_as_much_is_measured_as_time_allows(speed: float, size: tuple[int, int])
     assert check_run._size(CheckOptions(), entry(speed), spec()) == size
 
 
+@pytest.mark.parametrize(
+    ("speed", "stored", "count"), [(1000.0, 16, 16), (1000.0, 40, 8), (100.0, 16, 8), (1000.0, 6, 8)]
+)
+def test_a_quick_server_is_asked_all_that_its_evidence_was_asked(speed: float, stored: int, count: int) -> None:
+    kept = entry(speed)
+    kept["result"][0]["requests"] = stored
+    assert check_run._size(CheckOptions(), kept, spec())[0] == count
+
+
 def test_without_a_known_speed_answers_are_kept_short() -> None:
     assert check_run._size(CheckOptions(), None, spec(900)) == (8, 160)
     assert check_run._size(CheckOptions(requests=3), entry(2.0), spec()) == (3, 200)
