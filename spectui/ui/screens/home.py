@@ -129,7 +129,9 @@ class HomeScreen(Screen[None]):
 
     def _paint_chart(self, shot: Snapshot, number: int) -> None:
         if self._worked_out is None or self._worked_out[0] is not shot:
-            self._worked_out = shot, home_data.charts(shot)
+            keys = cast("SpectuiApp", self.app).keys
+            words = (key_word(BY_ID[name], keys) for name in ("run", "compare"))
+            self._worked_out = shot, home_data.charts(shot, *words)
         chart = self._charts[number]
         if chart.display:
             chart.show(self._worked_out[1][number])

@@ -64,13 +64,16 @@ def tiny_rows(shot: Snapshot, width: int, height: int) -> list[Row]:
     return rows[: max(1, height)]
 
 
-def charts(shot: Snapshot) -> tuple[ChartData, ChartData]:
-    """tok/s and accept length, on one clock. After a run the picture stands still, so that it can be looked at."""
+def charts(shot: Snapshot, run: str = "r", compare: str = "c") -> tuple[ChartData, ChartData]:
+    """tok/s and accept length, on one clock. After a run the picture stands still, so that it can be looked at.
+    ``run``, ``compare``: the keys of these commands."""
     still = shot.chart_now is not None
     now = shot.chart_now if shot.chart_now is not None else shot.now
     marks = tuple(Mark(t, word) for t, word in shot.marks)
     empty = (
-        "nothing was measured in these two minutes" if shot.run is not None else "no run yet: r measures, c compares"
+        "nothing was measured in these two minutes"
+        if shot.run is not None
+        else f"no run yet: {run} measures, {compare} compares"
     )
     breaks = tuple(Reference(value, f"{arm} breaks even {value:.1f}") for arm, value in sorted(shot.break_even.items()))
     end = "end of run" if still else "now"
