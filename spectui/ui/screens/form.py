@@ -99,8 +99,7 @@ class FormScreen(ModalScreen[dict[str, str] | None]):
 
     def on_mount(self) -> None:
         self._say()
-        first = self.query(FieldInput).first()
-        first.focus()
+        self.set_focus(self.query(FieldInput).first())
 
     def values(self) -> dict[str, str]:
         return {entry.field.key: entry.value for entry in self.query(FieldInput)}
@@ -123,7 +122,8 @@ class FormScreen(ModalScreen[dict[str, str] | None]):
     def action_step(self, by: int) -> None:
         entries = list(self.query(FieldInput))
         at = entries.index(self.focused) if self.focused in entries else 0
-        entries[(at + by) % len(entries)].focus()
+        # At once: a letter that is already waiting behind this key belongs to the field that it leads to.
+        self.set_focus(entries[(at + by) % len(entries)])
 
     def action_accept(self) -> None:
         if not self._bad:
