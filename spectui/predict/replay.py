@@ -197,8 +197,6 @@ def _reasons(source: Source, settings: NgramSettings, names: Sequence[str]) -> t
         reasons.append(f"no recording of SGLang {settings.version} has verified its match windows")
     elif not settings.lagging:
         reasons.append(f"no recording of SGLang {settings.version} without overlap scheduling has verified this")
-    if settings.effective_match_type == "PROB":
-        reasons.append("no recording has verified match type PROB")
     if settings.external_sam_budget:
         reasons.append(
             "external corpora are not replayed: what drafts SGLang takes from one is not known here; this is what the "

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import lzma
 import multiprocessing
 import signal
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,9 @@ from spectui.predict.text_index import TextIndex
 
 RECORDING = Path(__file__).parents[1] / "data" / "ngram" / "sglang-0.5.15-ngram-8.json"
 RECORDED: dict[str, list[dict[str, Any]]] = json.loads(RECORDING.read_text())
+SETTINGS: list[dict[str, Any]] = json.loads(
+    lzma.decompress(RECORDING.with_name("sglang-0.5.15-settings.json.xz").read_bytes())
+)
 WORKLOADS = {name: [Pair(row["prompt_ids"], row["output_ids"]) for row in rows] for name, rows in RECORDED.items()}
 
 
@@ -229,7 +234,6 @@ def test_warm_and_primed_take_fewer_steps_than_cold() -> None:
 @pytest.mark.parametrize(
     ("knobs", "said"),
     [
-        ({"match_type": "PROB"}, "PROB"),
         ({"version": "0.5.5"}, "0.5.5"),
         ({"version": "0.5.12"}, "without overlap"),
         ({"external_sam_budget": 3}, "external corpora"),
@@ -239,6 +243,24 @@ def test_what_no_recording_verified_is_an_estimate(knobs: dict[str, Any], said: 
     [found] = replay({"w": [Pair([1], [1, 2])]}, [NgramSettings(4, **knobs)])
     assert not found.exact
     assert said in (found.why_not or "")
+
+
+@pytest.mark.parametrize(
+    "recorded", SETTINGS, ids=lambda one: "-".join(str(value) for value in one["settings"].values())
+)
+def test_other_settings_of_a_real_server_replay_to_the_step(recorded: dict[str, Any]) -> None:
+    """SGLang 0.5.15.post1 on an H200: draft tokens 4 and 16, match type PROB, breadth 4; cold, one at a time."""
+    rows = recorded["requests"]
+    pairs = {"w": [Pair(row["prompt_ids"], row["output_ids"], row["stopped"]) for row in rows]}
+    [found] = replay(pairs, [NgramSettings(**recorded["settings"])])
+    assert found.exact
+    for told, row in zip(found.workloads["w"], rows, strict=True):
+        assert told.verify_steps == row["verify_steps"]
+        server = Counter({length: steps for length, steps in enumerate(row["histogram"]) if steps})
+        ours = Counter({length: steps for length, steps in enumerate(told.histogram) if steps})
+        # A last step that a limit or a stop token cut is counted by the server with all that it had accepted.
+        assert sum((ours - server).values()) <= 1
+        assert sum((server - ours).elements()) >= sum((ours - server).elements())
 
 
 def test_a_request_without_a_verify_step() -> None:
