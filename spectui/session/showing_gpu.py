@@ -44,18 +44,22 @@ def node_of(live: Live) -> str:
 
 
 def arms_of(live: Live) -> dict[str, str]:
-    """UUID of a GPU -> letter of the arm whose processes hold it."""
+    """UUID of a GPU -> letter of the arm whose processes hold it, ``AB`` where both do."""
     found: dict[str, str] = {}
     readings = live.gpu_panel.readings
     heads = live.measuring.run.fold.head.get("arms") if live.measuring.run is not None else None
     for head in heads or ():
         for uuid in head.get("gpus") or ():
-            found[str(uuid)] = str(head.get("name"))
+            found[str(uuid)] = _also(found.get(str(uuid)), str(head.get("name")))
     by_index = {reading.index: reading.uuid for reading in readings}
     for letter, arm in live.arms.items():
         for index in gpus_of(arm.pids, readings) if arm.pids else ():
-            found[by_index[index]] = letter
+            found[by_index[index]] = _also(found.get(by_index[index]), letter)
     return found
+
+
+def _also(letters: str | None, letter: str) -> str:
+    return "".join(sorted({*(letters or ""), letter}))
 
 
 def gpu_words(live: Live, arm: LiveArm, now: float) -> str:

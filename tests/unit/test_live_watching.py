@@ -35,6 +35,15 @@ def with_server(live: Live, *pids: int) -> None:
     arm.target, arm.url, arm.pids = Target("a", url="http://127.0.0.1:1"), "http://127.0.0.1:1", pids
 
 
+def test_two_servers_on_one_gpu_are_both_told() -> None:
+    live = Live(gpus=False)
+    with_server(live, 7)
+    other = live.arms["B"]
+    other.target, other.url, other.pids = Target("b", url="http://127.0.0.1:2"), "http://127.0.0.1:2", (8,)
+    live.gpu_panel = GpuPanel((gpu(0, 7, 8), gpu(1, 8), gpu(2)), "ok")
+    assert arms_of(live) == {"u0": "AB", "u1": "B"}
+
+
 def test_the_arm_whose_gpu_is_lost_says_so() -> None:
     live = Live(gpus=False)
     with_server(live, 7)

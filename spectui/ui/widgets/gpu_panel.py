@@ -20,7 +20,7 @@ class GpuPanelData:
     history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
     """UUID -> utilization in percent, oldest first, None for a gap; the last few are drawn."""
     owners: Mapping[str, str] = field(default_factory=dict)
-    """UUID -> letter of the arm whose processes hold it; others have none."""
+    """UUID -> letter of the arm whose processes hold it, AB where both do; others have none."""
     mean: str = ""
     """Mean utilization in words; empty without any."""
     holders: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,8 @@ def arms(data: GpuPanelData) -> dict[str, list[GpuReading]]:
 def gpu_row(reading: GpuReading, data: GpuPanelData, width: int, form: str = "braille") -> Row:
     """``0 A ▁▃▆▇▇▇▇▇▇▇  97 %  118/141 GiB  612/700 W  1980 MHz  61 °C  power-capped``; the last columns go first."""
     owner = data.owners.get(reading.uuid, "")
-    head = [Run(f"{reading.index:>2} "), Run(f"{owner or ' ':1.1} ", owner.lower() if owner in LETTERS else "")]
+    letters = max((len(each) for each in data.owners.values()), default=1)
+    head = [Run(f"{reading.index:>2} "), Run(f"{owner:{letters}} ", _tag(owner, ""))]
     if reading.lost:
         return (*head, Run("lost: the driver no longer answers for it", "bad"))
     bars = list(data.history.get(reading.uuid, ()))[-_BARS:]
@@ -104,8 +105,8 @@ def gpu_row(reading: GpuReading, data: GpuPanelData, width: int, form: str = "br
         Run(f"{_value(reading.temperature_c, 'temperature_c', reading, '{} °C'):>6}"),
         Run(*_state(reading)),
     ]
-    row = [*head, Run(f"{picture} ", owner.lower() if owner in LETTERS else "dim")]
-    used = 5 + _BARS + 1
+    row = [*head, Run(f"{picture} ", _tag(owner, "dim"))]
+    used = 4 + letters + _BARS + 1
     for column in columns:
         if used + len(column.text.rstrip()) + 1 > width:
             break
@@ -139,8 +140,13 @@ def arm_line(letter: str, readings: Sequence[GpuReading], width: int, data: GpuP
     foreign = [data.holders[r.uuid] for r in readings if r.uuid in data.holders] if data is not None else []
     if foreign:
         tail.append(Run(f"  {safe_text(foreign[0], 60)}", "warn"))
-    name = Run(f"{letter or '-'} ", letter.lower() if letter in LETTERS else "dim")
+    name = Run(f"{letter or '-'} ", _tag(letter, "dim"))
     return (name, Run("  ".join(parts)), *tail)
+
+
+def _tag(letters: str, other: str) -> str:
+    """The colour of the arm; a GPU that both hold has neither's."""
+    return letters.lower() if letters in LETTERS else other
 
 
 def _numbers(indices: Sequence[int]) -> str:
