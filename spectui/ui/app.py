@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.screen import Screen
@@ -23,7 +23,8 @@ from spectui.core.safe import safe_text, to_ascii
 from spectui.session.view import ArmView, Snapshot, Status
 from spectui.ui import themes
 from spectui.ui.backlog import backlog
-from spectui.ui.commands import bindings
+from spectui.ui.commands import BY_ID, bindings
+from spectui.ui.key_order import InOrder
 from spectui.ui.messages import Done
 from spectui.ui.screens.home import HomeScreen
 from spectui.ui.terminal import end_anyway, safe_lines, sentence_of
@@ -46,7 +47,7 @@ _END_WITHIN_S = 2.0
 _SCREENS = ("servers", "workloads", "compare", "runs", "profiles", "check", "sweep")
 
 
-class SpectuiApp(App[None]):
+class SpectuiApp(InOrder):
     """``make`` gives the session. It is called in a thread once the first frame is out, since what the session needs
     takes longer to import than Textual itself. ``opening`` then points its arms at servers."""
 
@@ -115,7 +116,15 @@ class SpectuiApp(App[None]):
 
     def _first_frame(self) -> None:
         self.paint_now()
+        if self._sync_available:  # it answers questions
+            with contextlib.suppress(AttributeError):
+                self._driver.ask()  # type: ignore[union-attr]
         self.in_background("load", self._load, self._loaded)
+
+    def on_terminal_supports_synchronized_output(self) -> None:
+        answered = getattr(self._driver, "answered", None)
+        if answered is not None:
+            answered()
 
     def _load(self) -> tuple[Live, Actions]:
         from spectui.ui.actions import Actions
@@ -161,8 +170,9 @@ class SpectuiApp(App[None]):
         self._tick_number = (self._tick_number + 1) % len(TICKS)
 
     def paint_soon(self) -> None:
-        """Once what is being handled now is done: a key is answered at once, not at the next tick."""
-        if not self._paint_asked:
+        """Once what is being handled now is done: a key is answered at once, not at the next tick; of a burst, the
+        last one."""
+        if not self._paint_asked and not self.keys_wait:
             self._paint_asked = True
             self.call_later(self._answer)
 
@@ -185,6 +195,9 @@ class SpectuiApp(App[None]):
         first = stroke is None or stroke == 0
         if first and self.live_or_none is not None:
             self.live_or_none.pump(now)
+        if patient := getattr(self._driver, "patient", None):
+            rows = getattr(self.screen, "patient_rows", None) if self.screen_stack else None
+            patient.rows = rows() if rows is not None else ()
         if not self.is_running or backlog(self) >= BACKLOG_LIMIT or not self.screen_stack:
             return  # it is being taken down, or the line lags
         paint = getattr(self.screen, "paint", None)
@@ -229,7 +242,7 @@ class SpectuiApp(App[None]):
 
         threading.Thread(target=run, name=f"work-{group}", daemon=True).start()
 
-    def on_done(self, message: Done) -> None:
+    async def on_done(self, message: Done) -> None:
         self._busy.discard(message.group)
         if message.error is not None and message.group == "load":  # without a session there is nothing to show
             self.last_words = f"spectui: {sentence_of(message.error)}"
@@ -240,6 +253,7 @@ class SpectuiApp(App[None]):
             message.then(message.result)
         elif isinstance(message.result, str) and message.result:
             self.tell(message.result, "good")
+        await self.next_key()
         self.paint_soon()
 
     def tell(self, text: str, tone: str = "") -> None:
@@ -261,6 +275,14 @@ class SpectuiApp(App[None]):
         self.notify(safe_lines(shown), severity="error", timeout=8, markup=False)
 
     # -- keys
+
+    def holds(self, event: events.Event) -> bool:
+        """Until the session is there, and while a change is being staged: the next key builds upon it. Leaving never
+        waits."""
+        if self.live_or_none is not None:
+            return "stage" in self._busy
+        leaving = (self.keys.get("quit", BY_ID["quit"].key), "ctrl+c", "ctrl+q")
+        return not (isinstance(event, events.Key) and event.key in leaving)
 
     def action_do(self, name: str) -> None:
         if name == "quit":
