@@ -10,7 +10,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 
 from spectui import __version__
 from spectui.cli import examples
@@ -87,7 +88,8 @@ def run_command_line(argv: Sequence[str]) -> int:
     wants_json = "--json" in argv and argv[0] != "sim"
     _fit_any_encoding()
     try:
-        return _dispatch(list(argv))
+        with _ended_like_ctrl_c(argv):
+            return _dispatch(list(argv))
     except KeyboardInterrupt:
         return _fail(Failure("interrupted", EXIT_INTERRUPTED), as_json=wants_json and "--watch" not in argv)
     except BrokenPipeError:
@@ -95,6 +97,23 @@ def run_command_line(argv: Sequence[str]) -> int:
         return 128 + signal.SIGPIPE
     except Exception as error:
         return _fail(error if isinstance(error, Failure) else explain(error), as_json=wants_json)
+
+
+@contextlib.contextmanager
+def _ended_like_ctrl_c(argv: Sequence[str]) -> Iterator[None]:
+    """SIGTERM (``timeout``, a job's end) interrupts a command as Ctrl-C does: its servers and runs are not left behind.
+    The simulated server and the screen answer signals by themselves."""
+    default = threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    if not default or list(argv[:1]) == ["sim"]:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _fit_any_encoding() -> None:

@@ -7,13 +7,15 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spectui.cli import compare_text, options, progress, tables
 from spectui.cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Failure
 from spectui.core.rows import Row
 from spectui.core.safe import safe_text
-from spectui.core.spec import ArmSpec
+from spectui.core.spec import ArmSpec, RunSpec
 
 if TYPE_CHECKING:
     from spectui.session.compared import ArmSource, Compared
@@ -35,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="a server, profile or stored run")
     parser.add_argument("b", metavar="B", help="another")
     options.add_run_options(parser, first=None, needed=False)
+    options.add_reach(parser)
     parser.add_argument(
         "--until-sure",
         action="store_true",
@@ -76,28 +79,35 @@ def run(args: argparse.Namespace) -> int:
         running.build_spec((), asked)  # what is wrong with it is said before anything is started or asked
     with progress.Progress(quiet=args.json) as line, started([t for t, _ in sides], line.say) as live:
         specs = [
-            None if url is None else arms.arm_spec(name, url, key=args.key, admin_key=args.admin_key, trusted=mine)
+            None
+            if url is None
+            else replace(
+                arms.arm_spec(name, url, key=args.key, admin_key=args.admin_key, trusted=mine), proxy=args.proxy
+            )
             for name, (url, mine) in zip("AB", live, strict=True)
         ]
         measured = [spec for spec in specs if spec is not None]
+        ended = _Ended()
         if len(measured) == 2:
-            compared, fits = _two_servers(args, measured, asked, line)
+            compared, fits = _two_servers(args, measured, asked, line, ended)
         else:
             sources = [
                 comparing.source_of(target.run, arm) if target.run is not None else None for target, arm in sides
             ]
             fits = []
             if measured:
-                fits = _against_stored(args, measured[0], sources, asked, line)
+                fits = _against_stored(args, measured[0], sources, asked, line, ended)
             one, other = (s for s in sources if s is not None)
-            compared = comparing.compare_sources(one, other)
-        explained = _explained(compared, specs) if args.explain_differences else None
+            with ended.comparing():
+                compared = comparing.compare_sources(one, other)
+        explained = _explained(compared, specs) if args.explain_differences and not ended.run else None
     said = compared.as_json()
     said["fit"] = fits
+    said["interrupted"] = bool(ended.run)
     kept = [
         keeping_evidence.keep(path, source.folder, source.arm)
         for path, source in ((keep_in.get("A"), compared.a), (keep_in.get("B"), compared.b))
-        if path is not None
+        if path is not None and not ended.run
     ]
     said["evidence"] = [written.as_json() for written in kept]
     if explained is not None:
@@ -111,6 +121,9 @@ def run(args: argparse.Namespace) -> int:
     failed = [written for written in kept if written.trouble]
     for written in failed:
         sys.stderr.write(f"spectui: {safe_text(written.text, 1000)}\n")
+    if ended.run:
+        sys.stderr.write(f"spectui: {ended.text}\n")
+        return EXIT_INTERRUPTED
     return EXIT_FAILED if failed else 0
 
 
@@ -137,7 +150,7 @@ def _check(args: argparse.Namespace, stored: int) -> None:
 
 
 def _two_servers(
-    args: argparse.Namespace, specs: list[ArmSpec], asked: Any, line: progress.Progress
+    args: argparse.Namespace, specs: list[ArmSpec], asked: Any, line: progress.Progress, ended: _Ended
 ) -> tuple[Compared, list[dict[str, object]]]:
     from spectui.core.evidence import is_stateful
     from spectui.session import comparing, fitting, running
@@ -162,12 +175,17 @@ def _two_servers(
     before, fits = fitting.before(spec, infos)
     if not args.json:
         tables.print_fit(before, fits, whole=args.explain)
-    with _kept(spec.run_id):
+    line.watch(f"{a.url} and {b.url}", spec.request_timeout_s)
+    folder = Path(spec.folder)
+    with ended.measuring(spec, line):
         handle, result = comparing.compare_live(a, b, asked, line.row, spec=spec, watch=watch)
-    _complete(result, running.exit_code(handle, result))
-    one, other = (ArmSource(result, name, handle.folder) for name in ("A", "B"))
-    looks = watch.finish(result) if watch is not None else None
-    return comparing.compare_sources(one, other, looks=looks), [fit.as_json() for fit in fits]
+        _complete(result, running.exit_code(handle, result))
+    if ended.run:
+        result = running.result_of(folder)
+    one, other = (ArmSource(result, name, folder) for name in ("A", "B"))
+    with ended.comparing():
+        looks = watch.finish(result, interrupted=bool(ended.run)) if watch is not None else None
+        return comparing.compare_sources(one, other, looks=looks), [fit.as_json() for fit in fits]
 
 
 def _against_stored(
@@ -176,6 +194,7 @@ def _against_stored(
     sources: list[ArmSource | None],
     asked: Any,
     line: progress.Progress,
+    ended: _Ended,
 ) -> list[dict[str, object]]:
     """Measures the live side as the stored run was, and puts it in its place."""
     from spectui.session import comparing, fitting, running
@@ -187,26 +206,51 @@ def _against_stored(
     before, fits = fitting.before(like, infos)
     if not args.json:
         tables.print_fit(before, fits, whole=args.explain)
-    with _kept(like.run_id):
+    line.watch(spec.url, like.request_timeout_s)
+    folder = Path(like.folder)
+    with ended.measuring(like, line):
         handle = running.start(like)
         result = running.wait(handle, line.row)
-    _complete(result, running.exit_code(handle, result))
-    sources[sources.index(None)] = ArmSource(result, spec.name, handle.folder)
+        _complete(result, running.exit_code(handle, result))
+    if ended.run:
+        result = running.result_of(folder)
+    sources[sources.index(None)] = ArmSource(result, spec.name, folder)
     return [fit.as_json() for fit in fits]
 
 
-@contextlib.contextmanager
-def _kept(run_id: str) -> Iterator[None]:
-    """Ctrl-C while measuring: says where it is kept what was measured until then."""
-    from spectui.store import locations
+class _Ended:
+    """Ctrl-C or SIGTERM while measuring: what was measured until then is compared and told all the same."""
 
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not (locations.runs_dir() / run_id / "journal.jsonl").is_file():
-            raise
-        kept = f"interrupted; what was measured is kept: spectui runs show {run_id}"
-        raise Failure(kept, EXIT_INTERRUPTED) from None
+    def __init__(self) -> None:
+        self.run = ""
+        """The run that was interrupted; empty where none was."""
+
+    @property
+    def text(self) -> str:
+        return f"interrupted; what was measured is kept: spectui runs show {self.run}"
+
+    @contextlib.contextmanager
+    def measuring(self, spec: RunSpec, line: progress.Progress) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not (Path(spec.folder) / "journal.jsonl").is_file():
+                raise
+            self.run = spec.run_id
+        finally:
+            line.measured()
+
+    @contextlib.contextmanager
+    def comparing(self) -> Iterator[None]:
+        """Too little of a run that was interrupted is no fault of its own."""
+        from spectui.session import SessionError
+
+        try:
+            yield
+        except (SessionError, ValueError, KeyError, ZeroDivisionError):
+            if not self.run:
+                raise
+            raise Failure(self.text, EXIT_INTERRUPTED) from None
 
 
 def _complete(result: Any, code: int) -> None:
@@ -233,5 +277,6 @@ def _explained(compared: Compared, specs: Sequence[ArmSpec | None]) -> Differing
     if asked is None:
         return no_judge(of(compared.b), of(compared.a), algorithms.values())
     spec = live[asked]
-    with SglangClient(spec.url, key=read_key(spec.key), admin_key=read_key(spec.admin_key)) as client:
+    keys = read_key(spec.key), read_key(spec.admin_key)
+    with SglangClient(spec.url, key=keys[0], admin_key=keys[1], proxy=spec.proxy) as client:
         return explain(of(compared.b), of(compared.a), client)

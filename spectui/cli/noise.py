@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from dataclasses import replace
 
 from spectui.cli import options, progress, shown
-from spectui.cli.failure import EXIT_FAILED, Failure
+from spectui.cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, Failure
 
 EXAMPLES = """examples:
   spectui noise http://127.0.0.1:30000
@@ -23,6 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="a server, or the name of a managed one")
     parser.add_argument("--times", type=options.positive, default=20, metavar="N", help="comparisons with itself (20)")
     options.add_run_options(parser, needed=False)
+    options.add_reach(parser)
     options.add_json(parser)
     parser.set_defaults(max_tokens=128)
 
@@ -33,12 +36,16 @@ def run(args: argparse.Namespace) -> int:
     target = arms.resolve(args.url)
     if target.url is None:
         raise Failure(f"{args.url} is no running server: the noise floor is measured on one", 2)
-    arm = arms.arm_spec("A", target, key=args.key, admin_key=args.admin_key)
+    arm = replace(arms.arm_spec("A", target, key=args.key, admin_key=args.admin_key), proxy=args.proxy)
     algorithm = fitting.look(arm).algorithm
     with progress.Progress(quiet=args.json) as line:
+        line.watch(arm.url, float(args.silence_limit))
         handle, result, floors = noise.measure(arm, options.run_options(args), args.times, algorithm, line.row)
     code = running.exit_code(handle, result)
-    if code or not floors:
+    early = code == EXIT_INTERRUPTED and bool(floors)
+    if early:
+        sys.stderr.write("spectui: interrupted; the floor is of the times that were measured until then\n")
+    elif code or not floors:
         raise Failure(result.reason or "too little was measured to tell the noise", code or EXIT_FAILED)
     foreign = [m for m in result.marks if m.get("name") in ("foreign_traffic", "restarted")]
     if foreign:
@@ -46,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     path = noise.keep(floors)
     if args.json:
         print(json.dumps({"run": handle.folder.name, "kept": str(path), "floors": [f.as_json() for f in floors]}))
-        return 0
+        return code
     first = floors[0]
     gpu = first.gpu or "GPU not known"
     print(f"{first.node} · {gpu} · {first.model} · {first.algorithm}, against itself {first.times} times\n")
@@ -64,4 +71,4 @@ def run(args: argparse.Namespace) -> int:
     print(shown.table(head, rows, right=frozenset({1, 2, 3})))
     print("\nnot by turns: of two runs one after the other, such as a server against a stored run")
     print(f"kept in {path}; spectui compare adds it to its intervals from now on")
-    return 0
+    return code

@@ -103,6 +103,24 @@ def add_run_options(parser: argparse.ArgumentParser, *, first: str | None = "war
     add_key_options(parser)
 
 
+def add_reach(parser: argparse.ArgumentParser, *, through_proxy: bool = True) -> None:
+    """How long a silent request is waited for, and what stands between here and the server."""
+    parser.add_argument(
+        "--silence-limit",
+        type=positive,
+        default=600,
+        metavar="S",
+        help="a request that says nothing for so many seconds is given up (600)",
+    )
+    if through_proxy:
+        parser.add_argument(
+            "--proxy",
+            type=proxy,
+            metavar="URL|env",
+            help="reach a server that is not on this node through a proxy, or through the environment's (none)",
+        )
+
+
 def add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain", action="store_true", help="say first what the prompts will feed, and whether they suit each arm"
@@ -145,6 +163,7 @@ def run_options(args: argparse.Namespace) -> RunOptions:
         flush="yes" if args.flush else "no" if args.no_flush else "idle",
         keep_text=not args.no_text,
         corpus=None if args.corpus is None else corpus_file(args.corpus),
+        silence_s=float(args.silence_limit),
     )
 
 

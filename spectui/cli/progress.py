@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from spectui.core.rows import Row
@@ -40,6 +40,7 @@ class Progress:
         self._limit_s = 0.0
         self._ended = threading.Event()
         self._watching: threading.Thread | None = None
+        self._rows: Callable[[], Sequence[Row] | None] | None = None
 
     def __enter__(self) -> Progress:
         return self
@@ -47,14 +48,21 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.measured()
+        self._clear()
+
+    def measured(self) -> None:
+        """Nothing is waited for any more: what comes now takes its time without a word from a server."""
         self._ended.set()
         if self._watching is not None:
             self._watching.join()
-        self._clear()
 
-    def watch(self, where: str, limit_s: float) -> None:
-        """From now on silence is told. ``where``: the servers that are asked; ``limit_s``: what ends a request."""
-        self._where, self._limit_s = where, limit_s
+    def watch(self, where: str, limit_s: float, rows: Callable[[], Sequence[Row] | None] | None = None) -> None:
+        """From now on silence is told. ``where``: the servers that are asked; ``limit_s``: what ends a request.
+
+        ``rows``: where nobody calls :meth:`row`, what came since the last look; None while no run goes on.
+        """
+        self._where, self._limit_s, self._rows = where, limit_s, rows
         self._hear()
         self._watching = threading.Thread(target=self._look_often, name="silence", daemon=True)
         self._watching.start()
@@ -65,6 +73,12 @@ class Progress:
 
     def look(self) -> None:
         """Says what is waited for, if that has become due."""
+        if self._rows is not None:
+            fresh = self._rows()
+            if fresh is None:
+                self._hear()
+            for row in fresh or ():
+                self.row(row)
         silent = self._clock() - self._heard
         if silent < self._due:
             return

@@ -127,7 +127,7 @@ def _ended(left: int) -> int:
 
 
 class _Watch:
-    """How far it is, on a terminal's stderr; and Ctrl-C, which ends it and keeps what is there."""
+    """How far it is, on a terminal's stderr; and Ctrl-C or SIGTERM, which ends it and keeps what is there."""
 
     EVERY_S = 0.25
 
@@ -137,16 +137,16 @@ class _Watch:
         self._begun = time.monotonic()
         self._next = self._begun + 0.5
         self._shown = False
-        self._before: Any = None
+        self._before: list[tuple[int, Any]] = []
 
     def __enter__(self) -> _Watch:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._stop)
+            self._before = [(number, signal.signal(number, self._stop)) for number in (signal.SIGINT, signal.SIGTERM)]
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before:
+            signal.signal(number, before)
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

@@ -34,19 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PROFILE",
         help="add the results to this profile, or to the one that the server was launched from, for spectui check",
     )
-    parser.add_argument(
-        "--silence-limit",
-        type=options.positive,
-        default=600,
-        metavar="S",
-        help="a request that says nothing for so many seconds is given up (600)",
-    )
-    parser.add_argument(
-        "--proxy",
-        type=options.proxy,
-        metavar="URL|env",
-        help="reach a server that is not on this node through a proxy, or through the environment's (none)",
-    )
+    options.add_reach(parser)
     options.add_explain(parser)
     options.add_json(parser)
 
@@ -62,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     keep_in = keeping_evidence.chosen(args.save_evidence, target)
     arm = replace(arms.arm_spec("A", target, key=args.key, admin_key=args.admin_key), proxy=args.proxy)
     chosen = options.run_options(args)
-    spec = replace(running.build_spec([arm], chosen), request_timeout_s=float(args.silence_limit))
+    spec = running.build_spec([arm], chosen)
     infos = {"A": fitting.look(arm)}
     fitting.refuse(spec, infos)
     keeping_evidence.refuse(keep_in, infos["A"])

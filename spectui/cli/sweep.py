@@ -11,11 +11,16 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from spectui.cli import options, shown
+from spectui.cli import options, progress, shown
 from spectui.cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Failure
+from spectui.core.rows import Row
 from spectui.core.safe import safe_text
+
+if TYPE_CHECKING:
+    from spectui.store.journal import Follower
 
 EXAMPLES = """examples:
   spectui sweep mine --workload edit --algorithm none,NGRAM --draft-tokens 4,8,16 --concurrency 1,4 --plan-only
@@ -32,6 +37,7 @@ resolve to the same are run once. What is predicted to lose is not run, with the
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profile", metavar="PROFILE", nargs="?", help="name or path of a profile")
     options.add_run_options(parser, needed=False)
+    options.add_reach(parser, through_proxy=False)
     parser.add_argument("--algorithm", metavar="A[,A…]", help="out of spectui plan's: none, NGRAM, EAGLE3 …")
     parser.add_argument("--draft-tokens", type=options.numbers, default=(), metavar="N[,N…]")
     parser.add_argument("--num-steps", type=options.numbers, default=(), metavar="N[,N…]")
@@ -73,7 +79,9 @@ def run(args: argparse.Namespace) -> int:
     folder = handle.folder
     follower = _Follower(quiet=args.json)
     try:
-        state = sweeping.wait(handle, follower.row)
+        with progress.Progress(quiet=True) as silence:
+            silence.watch("its server", follower.limit_s(folder), follower.fresh)
+            state = sweeping.wait(handle, follower.row)
     except KeyboardInterrupt:
         state = sweeping.state_of(folder)
     if args.save and any(entry.get("setting") for entry in state.best):
@@ -182,8 +190,22 @@ class _Follower:
         self._quiet = quiet
         self._clock = ""
         self._at = 0.0
+        self._run: Follower | None = None
+
+    @staticmethod
+    def limit_s(folder: Path) -> float:
+        """What the sweep was given, here or when it was begun."""
+        from spectui.session import sweep_spec
+
+        return float(sweep_spec.load(folder / "spec.json").options.get("silence_s") or 600.0)
+
+    def fresh(self) -> list[Row] | None:
+        """What the run that goes on has written since the last look; None between two of them."""
+        run = self._run
+        return None if run is None else run.new()
 
     def row(self, state: Any, row: Mapping[str, Any]) -> None:
+        self._look_at(row)
         if self._quiet:
             return
         kind = row.get("kind")
@@ -210,6 +232,15 @@ class _Follower:
             words = f"{speed:,.1f} tok/s" if speed is not None else str(row.get("reason"))
             more = f" ({row.get('status')}: {row.get('reason')})" if row.get("status") == "stopped early" else ""
             self._say(f"{row.get('setting')} ×{row.get('concurrency')}: {words}{more}")
+
+    def _look_at(self, row: Mapping[str, Any]) -> None:
+        from spectui.store.journal import Follower
+
+        if row.get("kind") == "cell":
+            goes_on = row.get("state") != "end" and bool(row.get("folder"))
+            self._run = Follower(Path(str(row["folder"])) / "journal.jsonl") if goes_on else None
+        elif row.get("kind") in ("server", "recording"):
+            self._run = None
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"{time.strftime('%H:%M:%S', time.localtime(self._at))}  {safe_text(text, 300)}\n")

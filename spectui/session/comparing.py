@@ -216,7 +216,12 @@ def spec_like(folder: Path, arm: ArmSpec, options: RunOptions) -> RunSpec:
     fresh = running.build_spec([arm], replace(options, workload="short", file=None, requests=None))
     name = fresh.run_id.replace("-short-", f"-{stored.workload.name}-")
     return replace(
-        stored, run_id=name, folder=str(Path(fresh.folder).with_name(name)), arms=(arm,), flush=options.flush
+        stored,
+        run_id=name,
+        folder=str(Path(fresh.folder).with_name(name)),
+        arms=(arm,),
+        flush=options.flush,
+        request_timeout_s=options.silence_s,
     )
 
 

@@ -146,7 +146,10 @@ def measure(
     algorithm: str,
     on_row: Callable[[Row], None] | None = None,
 ) -> tuple[RunHandle, RunResult, list[Floor]]:
-    """Raises :class:`SessionError` for a server whose drafter learns: its second answer is never like its first."""
+    """Raises :class:`SessionError` for a server whose drafter learns: its second answer is never like its first.
+
+    An interrupt ends it early; the result says so, and its floors are of the times that were whole until then.
+    """
     if is_stateful(algorithm) is not False:
         raise SessionError(
             f"{algorithm} learns from its answers: the second side would be served what the first has taught it, so "
@@ -155,7 +158,12 @@ def measure(
         )
     spec, prompts = build(arm, options, times)
     handle = running.start(spec)
-    result = running.wait(handle, on_row)
+    try:
+        result = running.wait(handle, on_row)
+    except KeyboardInterrupt:
+        if not handle.journal.is_file():
+            raise
+        result = running.result_of(handle.folder)
     return handle, result, floors_of(result, prompts)
 
 

@@ -47,6 +47,8 @@ class RunOptions:
     block: int | None = None
     corpus: Path | None = None
     """What a primed pass loads: a file of texts, or ``answers.jsonl`` of a stored run."""
+    silence_s: float = 600.0
+    """So long may a request say nothing before it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def build_spec(arms: Sequence[ArmSpec], options: RunOptions) -> RunSpec:
         feed_known=_fed_before(measuring) if "warm" in options.passes else (),
         keep_text=options.keep_text,
         corpus=None if options.corpus is None else str(options.corpus.absolute()),
+        request_timeout_s=options.silence_s,
     )
 
 

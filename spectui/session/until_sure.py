@@ -28,6 +28,7 @@ WHOLE_BLOCKS = 5
 """Where requests share the batch, blocks are the evidence, and fewer than these give no interval."""
 
 SETTLED, PROMPTS, TIME = "settled", "the prompts ran out", "the time ran out"
+INTERRUPTED = "it was interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class UntilSure:
     def _enough(self, level: int) -> None:
         (Path(self.spec.folder) / enough_name(self.pass_name, level)).touch()
 
-    def finish(self, result: RunResult) -> dict[int, Looked]:
+    def finish(self, result: RunResult, *, interrupted: bool = False) -> dict[int, Looked]:
         """After the end of the run: the last look of those that were not settled on the way."""
         for level in self.spec.concurrency:
             estimate = self._estimate(result, level)
@@ -149,7 +150,7 @@ class UntilSure:
                 continue
             state, planned = self._states.get(level) or Sequential(estimate.units), self.planned(level)
             shown = replace(state, planned=min(planned, estimate.units)).look(estimate)[1]
-            why = SETTLED if shown.excludes_one else PROMPTS
+            why = SETTLED if shown.excludes_one else INTERRUPTED if interrupted else PROMPTS
             if (Path(self.spec.folder) / enough_name(self.pass_name, level)).exists():
                 why = TIME
             self.ended[level] = Looked(level, shown, max(1, self._looks.get(level, 0)), planned, why)

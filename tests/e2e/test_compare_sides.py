@@ -12,6 +12,7 @@ from own_ports import own_port
 from sim_process import SimProcess
 from told import EAGLE, NGRAM, Told
 
+from spectui.cli.progress import Progress
 from spectui.store import journal
 
 SMALL = ("--workload", "json", "--requests", "6", "--max-tokens", "40")
@@ -186,3 +187,25 @@ def test_bad_input_is_one_clear_line(told: Told, words: tuple[str, ...], code: i
     assert (got, part in line) == (code, True), line
     assert "secret-itself" not in line
     assert len(line.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("more", [(), ("--until-sure",)])
+def test_interrupted_what_was_measured_is_compared_all_the_same(
+    told: Told, base: str, eagle: str, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    seen: set[str] = set()
+
+    def row(self: Progress, one: dict[str, object]) -> None:
+        if one.get("kind") == "request" and one.get("phase") == "measure":
+            seen.add(str(one["arm"]))
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(Progress, "row", row)
+    words = ("--workload", "json", "--max-tokens", "200", "--silence-limit", "77", *more)
+    said = told("compare", base, eagle, *words, code=130)
+    assert said["interrupted"] is True
+    row_ = said["by_concurrency"][0]
+    assert all(0 < row_["arms"][name]["requests"] < 32 for name in "AB")
+    assert row_["arms"]["B"]["accept_length"] > 1
+    assert json.loads((told.run_folder(said) / "spec.json").read_text())["request_timeout_s"] == 77

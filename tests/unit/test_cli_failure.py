@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -117,3 +118,20 @@ def test_a_home_that_cannot_be_is_told_with_a_way_out(
     assert cli.run_command_line(["doctor", "--json"]) == 1
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     assert rows["folders"]["ok"] is False
+
+
+def test_sigterm_interrupts_a_command_as_ctrl_c_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def dispatch(argv: list[str]) -> int:
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            return 7  # the signal would end this process: the test itself
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 8
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    monkeypatch.setattr(cli, "_dispatch", dispatch)
+    assert cli.run_command_line(["compare", "a", "b", "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 130
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert cli.run_command_line(["sim"]) == 7

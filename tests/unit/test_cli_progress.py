@@ -63,3 +63,13 @@ def test_tokens_end_the_silence_and_samples_without_any_do_not(capsys: pytest.Ca
         line.row(sample(9, running=0))
         clock.now += FIRST_S - 1
         assert told(line, capsys) == ""
+
+
+def test_rows_may_be_fetched_and_between_two_runs_nothing_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    come: list[list[dict[str, object]] | None] = [None, [sample(1)], [sample(1)], [sample(2)]]
+    with Progress(quiet=True, clock=clock) as line:
+        line.watch("its server", 600.0, lambda: come.pop(0))
+        for expected in (False, False, True, False):
+            clock.now += FIRST_S
+            assert bool(told(line, capsys)) is expected, come
