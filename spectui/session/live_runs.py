@@ -10,6 +10,7 @@ from spectui.session.following import Following
 from spectui.session.live_base import LETTERS, LiveBase
 from spectui.session.live_history import seconds_of_last
 from spectui.session.measuring import feeding
+from spectui.session.predicting import note_miss
 from spectui.session.running import RunOptions
 from spectui.session.table import off_words
 
@@ -87,10 +88,13 @@ class Runs(LiveBase):
             word = "the run was stopped" if stopped else f"the run failed: {view.reason or 'it gave no reason'}"
             self.say(f"{word}; what was measured is kept in {view.run_id}", "warn" if stopped else "bad")
             return
-        for letter, prediction in self.predicted.items():
+        for letter, prediction in list(self.predicted.items()):
             result = self.measuring.figures.passes.get(letter)
             length = prediction.accept_length
             if result is None or result.accept_length is None or length is None or letter not in view.arms:
                 continue
+            if run.result is not None and view.status == "complete":
+                arm = self.arms[letter]
+                self.predicted[letter] = note_miss(prediction, arm.name, run.folder, run.result, result)
             shown = f"accept length {result.accept_length:.2f} measured, {length:.2f} predicted"
             self.say(f"{letter}: {shown} ({off_words(result.accept_length, length)})", "good", 15)

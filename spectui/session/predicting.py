@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.core.passes import PassResult
+from spectui.core.result import RunResult
 from spectui.predict.chain import chain_lengths
 from spectui.session.staging import Staged
 from spectui.session.view import Prediction
@@ -107,12 +108,15 @@ def at_step_times(found: Prediction, staged: Staged, run: Path | None, last: Pas
     chain = setting.algorithm in _FAMILY
     kind = tracking.CHAIN if chain else tracking.SEVERAL if last.concurrency > 1 else tracking.OTHER_TEXT
     error = None if found.exact else tracking.spreads()[kind].log_error
-    found = replace(found, error=error)
-    assert found.accept_length is not None
+    found = replace(found, error=error, kind=tracking.EXACT if found.exact else kind)
     try:
-        setup = step_times.setup_of(running.result_of(run), last.arm) if run is not None else None
+        whole = running.result_of(run) if run is not None else None
+        setup = step_times.setup_of(whole, last.arm) if whole is not None else None
     except (SessionError, OSError, KeyError):
-        setup = None
+        whole = setup = None
+    if whole is not None and not found.given:
+        found = replace(found, of=made_of(whole, last))
+    assert found.accept_length is not None
     if setup is not None:
         model = StepTimeModel.of(step_times.samples(), setup)
         steps = step_times.draft_steps_of(setting.algorithm, setting.num_steps)
@@ -128,6 +132,31 @@ def at_step_times(found: Prediction, staged: Staged, run: Path | None, last: Pas
             )
             return replace(found, tokens_per_s=made.tokens_per_s, step_time_of="this node's step times")
     return found if last.algorithm == setting.algorithm else replace(found, tokens_per_s=None)
+
+
+def made_of(result: RunResult, one: PassResult) -> str:
+    """What a prediction from this pass holds for; empty for a simulated server, whose misses tell nothing of a node."""
+    workload = result.head.get("workload") or {}
+    if result.arm(one.arm).get("simulated") or not workload.get("hash"):
+        return ""
+    return f"{workload['hash']} {one.pass_name} {one.concurrency}"
+
+
+def note_miss(prediction: Prediction, setting: str, folder: Path, result: RunResult, one: PassResult) -> Prediction:
+    """Keeps what a prediction was off by, so that the next one says how far they are off here. Returns the prediction
+    as it may be noted again: not at all, since the same promise is one observation."""
+    from spectui.predict import tracking
+
+    if not prediction.kind or not prediction.of or prediction.of != made_of(result, one):
+        return prediction
+    pairs = (
+        ("accept length", prediction.accept_length, one.accept_length),
+        ("tokens a second", prediction.tokens_per_s, one.output_tokens_per_s),
+    )
+    for quantity, guess, found in pairs:
+        if guess and found:
+            tracking.note(tracking.Miss(prediction.kind, quantity, guess, found, setting, folder.name))
+    return replace(prediction, of="")
 
 
 _FLAGS = {

@@ -34,6 +34,10 @@ class Prediction:
     step_time_of: str = "today's step time"
     given: str = ""
     """What it holds for, where that is not plain."""
+    kind: str = ""
+    """Of :data:`spectui.predict.tracking.KINDS`: among which its miss counts; empty where none can be told."""
+    of: str = ""
+    """Workload, pass and concurrency of the run that it was made from: only of these can it miss."""
 
     @property
     def text(self) -> str:

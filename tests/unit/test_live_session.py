@@ -18,6 +18,7 @@ from spectui.core.result import fold
 from spectui.core.rows import Row
 from spectui.core.stats import Verdict
 from spectui.engines.sglang.info import read_info
+from spectui.predict import tracking
 from spectui.session import SessionError, table
 from spectui.session.arms import Target
 from spectui.session.changing import write_command
@@ -25,7 +26,7 @@ from spectui.session.following import Following
 from spectui.session.live import Live
 from spectui.session.live_arm import LiveArm
 from spectui.session.measuring import Measuring, feeding
-from spectui.session.predicting import Predictor, chain_prediction, read_replay
+from spectui.session.predicting import Predictor, chain_prediction, made_of, note_miss, read_replay
 from spectui.session.running import RunHandle, RunOptions
 from spectui.session.staging import stage, stage_algorithm, stage_step
 from spectui.session.view import Prediction
@@ -376,3 +377,21 @@ def test_the_way_back_is_among_the_keys_as_soon_as_a_flip_has_failed() -> None:
     assert status_of(live, "", "", 0.0).keys[0] == "back"
     arm.failure = ""
     assert "back" not in status_of(live, "", "", 0.0).keys
+
+
+def test_a_miss_of_a_prediction_is_kept_once_and_only_where_it_was_promised(tmp_path: Path) -> None:
+    result, one = fold(rows()), result_pass()
+    simulated = fold([{**head({**arm_head("A"), "simulated": True})}])
+    guess = Prediction(4.0, 500.0, kind=tracking.OTHER_TEXT, of=made_of(result, one))
+    assert guess.of
+    assert made_of(simulated, one) == ""
+    for other in (replace(one, concurrency=9), replace(one, pass_name="cold")):
+        assert note_miss(guess, "a", tmp_path / "run", result, other) == guess
+    assert note_miss(guess, "a", tmp_path / "run", simulated, one) == guess
+    assert tracking.misses() == ()
+    done = note_miss(guess, "a", tmp_path / "run", result, one)
+    assert note_miss(done, "a", tmp_path / "run", result, one) == done
+    kept = {m.quantity: (m.kind, m.predicted, m.measured, m.run) for m in tracking.misses()}
+    assert kept["accept length"] == (tracking.OTHER_TEXT, 4.0, one.accept_length, "run")
+    assert set(kept) == {"accept length", "tokens a second"}
+    assert len(tracking.misses()) == 2
