@@ -25,7 +25,8 @@ from spectui.ui.screens.page import Page
 from spectui.ui.screens.profiles import ProfilesScreen
 from spectui.ui.screens.runs import RunsScreen
 from spectui.ui.screens.servers import ServersScreen
-from spectui.ui.screens.sweep import Planned, Shown, SweepScreen
+from spectui.ui.screens.sweep import Shown, SweepScreen
+from spectui.ui.screens.sweep_planning import Planned
 from spectui.ui.screens.workloads import WorkloadsScreen
 
 

@@ -363,15 +363,38 @@ async def test_a_sweep_is_planned_from_the_form_and_begun(ground: Ground) -> Non
     ground.monkeypatch.setattr(sweeping, "start", start)
     async with on(SweepScreen(Live())) as pilot:
         await until(pilot, "3 settings, 3 restarts")
-        text = await press(pilot, "down", "down", "backspace", "x", "enter")
+        await press(pilot, "down", "down", "backspace", "x", "enter")
         assert not begun
         await until(pilot, "draft tokens: whole numbers")
         await press(pilot, "backspace", "8")
         await until(pilot, "3 settings, 3 restarts")
-        await press(pilot, "enter")
-        assert text
+        text = await press(pilot, "enter")
+        assert not begun
+        assert "it launches 3 servers of mine, one after another" in text.replace("\n", " ")
+        assert not await begun_after(pilot, begun, "enter", "n")
+        await press(pilot, "enter", "y")
     assert begun[0].algorithms == ("none", "NGRAM")
     assert begun[0].knobs == {"num_draft_tokens": [4, 8, 18]}
+
+
+async def begun_after(pilot: Any, begun: list[Any], *keys: str) -> bool:
+    await press(pilot, *keys)
+    return bool(begun)
+
+
+async def test_an_interrupted_sweep_goes_on_only_when_that_is_confirmed(ground: Ground) -> None:
+    resumed: list[Any] = []
+    ground.monkeypatch.setattr(
+        sweeping, "resume", lambda folder: resumed.append(folder) or SimpleNamespace(folder=folder)
+    )
+    screen = SweepScreen(Live())
+    state = data.sweep()
+    state.status = "stopped"
+    screen.read = lambda: Shown(("mine",), ground.folder, state, False)  # type: ignore[method-assign]
+    async with on(screen) as pilot:
+        assert "go on with this sweep?" in await press(pilot, "enter")
+        assert not await begun_after(pilot, resumed, "enter", "n")
+        assert await begun_after(pilot, resumed, "enter", "y")
 
 
 async def test_a_running_sweep_shows_what_is_left_by_the_clock(ground: Ground) -> None:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual import work
 from textual.containers import Container
-from textual.message import Message
-from textual.worker import get_current_worker
 
-from spectui.predict.replay_grid import Progress
 from spectui.session import sweep_saving, sweep_spec, sweeping
 from spectui.session.sweep_state import SweepState
 from spectui.store import profiles
 from spectui.ui.screens import page
-from spectui.ui.screens.sentences import sentence
-from spectui.ui.screens.sweep_form import DEFAULTS, fields, planning_text, spec_again, spec_of
-from spectui.ui.screens.sweep_rows import details, map_of, plan_rows, progress_of, result_items
+from spectui.ui.screens.sweep_form import fields, resume_question, spec_again, start_question
+from spectui.ui.screens.sweep_planning import Planning
+from spectui.ui.screens.sweep_rows import details, map_of, progress_of, result_items
 from spectui.ui.widgets.form import Form, Question
 from spectui.ui.widgets.plot import Plot
 from spectui.ui.widgets.progress_bar import ProgressLine
@@ -47,15 +43,7 @@ class Shown:
     alive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    asked: tuple[str, ...]
-    spec: Any
-    state: SweepState | None
-    fault: str = ""
-
-
-class SweepScreen(page.Page):
+class SweepScreen(Planning):
     NAME = "sweep"
     EVERY_S = 2.0
     BINDINGS: ClassVar[list[Any]] = page.bindings("sweep")
@@ -73,20 +61,6 @@ class SweepScreen(page.Page):
         &.running Form, &.running #plan { display: none; }
     }
     """
-
-    class PlanMade(Message):
-        def __init__(self, planned: Planned) -> None:
-            super().__init__()
-            self.planned = planned
-
-    def __init__(self, live: Any = None) -> None:
-        super().__init__(live)
-        self._planned: Planned | None = None
-        self._replayed: tuple[Progress, float] | None = None
-        """How far the replay is that the plan waits for, and when planning began; written by its thread."""
-        self._new = False
-        """The form is shown although there is a sweep to look at."""
-        self._values = dict(DEFAULTS)
 
     def parts(self) -> Iterator[Any]:
         with Container(id="left"):
@@ -108,11 +82,6 @@ class SweepScreen(page.Page):
             return Shown(names)
         return Shown(names, folders[0], sweeping.state_of(folders[0]), bool(running))
 
-    @property
-    def planning(self) -> bool:
-        """Whether the form is shown."""
-        return self._new or self.data is None or self.data.state is None
-
     def title_words(self) -> str:
         if self.planning:
             return "what is swept, and what it will take"
@@ -122,12 +91,7 @@ class SweepScreen(page.Page):
 
     def status(self) -> tuple[str, str]:
         if self.planning:
-            planned = self._planned
-            if planned is None or planned.asked != self._asked:
-                return planning_text(self._replayed, time.monotonic()), "dim"
-            if planned.fault:
-                return planned.fault, "bad"
-            return "enter starts it as planned", "good"
+            return self.plan_status()
         state: SweepState = self.data.state
         item = self.rows.item
         name = item.key.rpartition("@")[0] if item is not None else ""
@@ -167,17 +131,6 @@ class SweepScreen(page.Page):
             values["profile"] = mine if mine in names else names[0]
         self.query_one("#form", Form).show(fields(values, names))
 
-    def _draw_plan(self) -> None:
-        planned = self._planned
-        text = self.query_one("#plan", TextPage)
-        if planned is None or planned.asked != self._asked:
-            text.show(lambda width: ())
-        elif planned.state is not None:
-            state = planned.state
-            text.show(lambda width: plan_rows(state, width))
-        else:
-            text.show(lambda width: ())
-
     def _draw_sweep(self) -> None:
         state: SweepState = self.data.state
         self.rows.show(COLUMNS, result_items(state), empty="it has no settings")
@@ -207,53 +160,6 @@ class SweepScreen(page.Page):
         item, state = self.rows.item, self.data.state
         name = item.key.rpartition("@")[0] if item is not None else ""
         self.query_one("#details", TextPage).show(lambda width: details(state, name, width))
-
-    # -- planning
-
-    @property
-    def _asked(self) -> tuple[str, ...]:
-        return tuple(self._values.values())
-
-    def on_form_changed(self, message: Form.Changed) -> None:
-        self._values[message.key] = message.value
-        self._draw_plan()
-        self._want_plan()
-        self._frame()
-
-    def _want_plan(self) -> None:
-        if self._planned is None or self._planned.asked != self._asked:
-            self.set_timer(0.4, self._plan_soon)
-
-    def _plan_soon(self) -> None:
-        if self._planned is None or self._planned.asked != self._asked:
-            self._plan(self._asked)
-
-    @work(thread=True, exclusive=True, group="plan", exit_on_error=False)
-    def _plan(self, asked: tuple[str, ...]) -> None:
-        worker = get_current_worker()
-        values = dict(zip(self._values, asked, strict=True))
-        begun = time.monotonic()
-
-        def watch(progress: Progress) -> None:
-            self._replayed = (progress, begun)
-
-        try:
-            spec = spec_of(values, self.live)
-            made = sweeping.plan_only(spec, watch=watch, cancelled=lambda: worker.is_cancelled)
-            planned = Planned(asked, spec, made)
-        except Exception as fault:
-            planned = Planned(asked, None, None, sentence(fault))
-        self._replayed = None
-        if not worker.is_cancelled:
-            self.post_message(self.PlanMade(planned))
-
-    def on_sweep_screen_plan_made(self, message: SweepScreen.PlanMade) -> None:
-        if message.planned.asked != self._asked:
-            return
-        self._planned = message.planned
-        if self.planning:
-            self._draw_plan()
-        self._frame()
 
     # -- keys
 
@@ -286,9 +192,7 @@ class SweepScreen(page.Page):
         elif planned.fault or planned.spec is None:
             self.say(planned.fault, "bad")
         else:
-            self._new = False
-            spec = spec_again(planned.spec)
-            self.later(lambda: f"sweep {sweeping.start(spec).folder.name} has begun")
+            self._confirm(start_question(planned.state), lambda: self._begin(planned.spec))
 
     def _resume(self) -> None:
         folder, state = self.data.folder, self.data.state
@@ -297,7 +201,23 @@ class SweepScreen(page.Page):
         if state.status == "complete":
             self.say("it is complete: ctrl+n plans another one", "dim")
             return
-        self.later(lambda: f"sweep {sweeping.resume(folder).folder.name} goes on")
+        self._confirm(
+            resume_question(state), lambda: self.later(lambda: f"sweep {sweeping.resume(folder).folder.name} goes on")
+        )
+
+    def _begin(self, planned: Any) -> None:
+        self._new = False
+        spec = spec_again(planned)
+        self.later(lambda: f"sweep {sweeping.start(spec).folder.name} has begun")
+
+    def _confirm(self, text: str, act: Callable[[], object]) -> None:
+        """Servers are started, which takes the node for a while: not by one key that may have been a slip."""
+
+        def answered(key: str) -> None:
+            if key == "y":
+                act()
+
+        self.ask(Question(text, answered, letters="yn"))
 
     def action_sweep_stop(self) -> None:
         if not self.allowed("sweep_stop"):

@@ -13,11 +13,12 @@ from spectui.predict.replay_grid import Progress
 from spectui.predict.settings_grid import Axes
 from spectui.session import SessionError, sweep_spec
 from spectui.session.running import RunOptions
+from spectui.session.sweep_state import SweepState
 from spectui.store import profiles
+from spectui.ui.run_options import ABOUT_PASSES, PASSES
 from spectui.ui.screens.sentences import lasts
 from spectui.ui.widgets.form import Field
 
-PASSES = {"warm": ("warm",), "cold": ("cold",), "both": ("cold", "warm")}
 DEFAULTS: Mapping[str, str] = {
     "profile": "",
     "algorithms": "none,NGRAM",
@@ -39,7 +40,9 @@ def fields(values: Mapping[str, str], names: Sequence[str]) -> tuple[Field, ...]
         Field("draft_tokens", "draft tokens", values["draft_tokens"], (), "values with commas between"),
         Field("concurrency", "at a time", values["concurrency"], (), "loads, such as 1,4,16"),
         Field("workload", "workload", values["workload"], _workload_names(), "what is measured with"),
-        Field("passes", "pass", values["passes"], tuple(PASSES), "settings are ranked by the last pass"),
+        Field(
+            "passes", "pass", values["passes"], tuple(PASSES), f"settings are ranked by the last pass. {ABOUT_PASSES}"
+        ),
         Field("requests", "requests", values["requests"], (), "of each setting at each load", "", "all of them"),
         Field("losers", "run losers", values["losers"], ("no", "yes"), "also what is predicted to lose"),
     )
@@ -56,6 +59,23 @@ def planning_text(replayed: tuple[Progress, float] | None, now: float) -> str:
     if progress.share > 0.02:
         words += f", {lasts((now - begun) * (1 - progress.share) / progress.share)} left"
     return words
+
+
+def start_question(state: SweepState | None) -> str:
+    """What enter would do, said before it is done."""
+    if state is None:
+        return "start it? y or n"
+    count = len(state.plan.get("launches") or ())
+    clock = (state.plan.get("clock") or {}).get("text")
+    profile = state.head.get("profile")
+    servers = f"one server of {profile}" if count == 1 else f"{count} servers of {profile}, one after another"
+    told = f"it launches {servers}, and stops each when it is measured; servers that run now are left alone"
+    return f"start the sweep? {told}. {f'{clock}. ' if clock else ''}y or n"
+
+
+def resume_question(state: SweepState) -> str:
+    profile = state.head.get("profile")
+    return f"go on with this sweep? It launches the servers of {profile} that are still to be measured. y or n"
 
 
 def _workload_names() -> tuple[str, ...]:
