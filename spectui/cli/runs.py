@@ -91,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     from spectui.store import runs
+    from spectui.store.run_summary import UNREADABLE
 
     chosen = {name: getattr(args, name, None) for name in ("model", "gpu", "version", "algorithm", "workload", "tag")}
     wanted = runs.Filter(**chosen, text=" ".join(args.words) or None, pinned=getattr(args, "pinned", None))
@@ -105,6 +106,9 @@ def _list(args: argparse.Namespace) -> int:
         return 0
     head = ("run", "when", "algorithm", "model", "SGLang", "tok/s", "accept length", "status", "said")
     print(shown.table(head, [_line(one) for one in found[:limit]], right=frozenset((5, 6))))
+    for one in found[:limit]:
+        if one.status == UNREADABLE:
+            print(safe_text(f"{one.id}: {one.reason}", 600))
     if len(found) > limit:
         print(f"… and {len(found) - limit} more: --limit {len(found)}")
     return 0

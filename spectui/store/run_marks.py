@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from spectui.store import locations
+from spectui.store.run_summary import UNREADABLE
 from spectui.store.runs import MARKS, HistoryError, RunSummary, list_runs, read_marks, summary_of, write_whole
 
 
@@ -94,8 +95,9 @@ def to_prune(
 
 
 def _ended(run: RunSummary, now: float) -> bool:
-    """A run without its last row was torn off when it began more than a day ago."""
-    return run.finished or now - run.when > 86400
+    """A run without its last row was torn off when it began more than a day ago. Of one that cannot be read, nobody
+    knows."""
+    return run.status != UNREADABLE and (run.finished or now - run.when > 86400)
 
 
 def remove(run: RunSummary, *, root: Path | None = None) -> None:

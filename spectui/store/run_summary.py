@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MARKS = "marks.json"
 FINAL = ("complete", "interrupted", "failed")
+UNREADABLE = "unreadable"
+"""The status of a run whose journal is there and cannot be read: by this user, or at all."""
 _FIGURES = ("output_tokens_per_s", "accept_length", "step_time_ms", "requests", "failed")
 
 
@@ -53,15 +55,25 @@ class RunSummary:
 
 
 def read(folder: Path) -> RunSummary | None:
-    """The summary of a run's folder; None where it holds no journal that can be read."""
+    """The summary of a run's folder, which may be that its journal cannot be read; None where it holds none."""
     from spectui.core.result import fold  # a list that comes from its index needs none of it
     from spectui.store import journal
 
     try:
         result = fold(journal.read(folder / "journal.jsonl"))
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        summary = RunSummary(folder.name, _changed(folder), UNREADABLE, str(error)[:300])
+        return with_marks(summary, read_marks(folder))
     return with_marks(summarise(folder.name, result), read_marks(folder))
+
+
+def _changed(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def summarise(name: str, result: RunResult) -> RunSummary:

@@ -21,6 +21,7 @@ from spectui.store import locations
 from spectui.store.run_summary import (
     FINAL,
     MARKS,
+    UNREADABLE,
     HistoryError,
     RunSummary,
     read,
@@ -127,6 +128,10 @@ def list_runs(
             if made is None:
                 index.known.pop(name, None)
                 continue
+            if made.status == UNREADABLE:  # not for the index: rights may be given without a trace in its times
+                index.known.pop(name, None)
+                found.append(made)
+                continue
             known = _Known(folder_ns, _journal_ns(place / name), made)
             index.known[name] = known
             index.changed = True
@@ -162,8 +167,9 @@ def find(name: str, *, root: Path | None = None) -> Path:
 def summary_of(folder: Path) -> RunSummary:
     """Raises HistoryError where the folder holds no journal that can be read."""
     made = read(folder)
-    if made is None:
-        raise HistoryError(f"{folder} holds no journal that can be read")
+    if made is None or made.status == UNREADABLE:
+        why = f": {made.reason}" if made is not None else ""
+        raise HistoryError(f"{folder} holds no journal that can be read{why}")
     return made
 
 

@@ -192,3 +192,21 @@ def test_a_run_by_a_beginning_of_its_name(tmp_path: Path) -> None:
         runs.find("2026", root=tmp_path)
     with pytest.raises(HistoryError, match="no run nothing"):
         runs.find("nothing", root=tmp_path)
+
+
+def test_a_run_that_cannot_be_read_is_listed_with_the_reason_and_never_pruned(tmp_path: Path) -> None:
+    folder = make(tmp_path, "odd", when=NOW - 86400 * 9)
+    journal = folder / "journal.jsonl"
+    whole = journal.read_text()
+    journal.write_text(whole + json.dumps({"t": "x", "kind": "end", "status": 7}) + "\n")
+    os.utime(folder, (1.0, 1.0))
+    (found,) = runs.list_runs(root=tmp_path)
+    assert (found.id, found.status, found.results) == ("odd", "unreadable", ())
+    assert "line 5" in found.reason
+    assert run_marks.to_prune(Rule(failed=True, older_than_days=1), root=tmp_path, now=NOW) == []
+    with pytest.raises(HistoryError, match="line 5"):
+        runs.summary_of(folder)
+    journal.write_text(whole)
+    assert runs.list_runs(root=tmp_path)[0].status == "complete"
+    (tmp_path / "starting").mkdir()
+    assert names(tmp_path) == ["odd"]
