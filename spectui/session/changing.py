@@ -48,9 +48,9 @@ class Changing:
         return self.relaunch(arm, staged.profile)
 
     def _start_again(self, arm: LiveArm) -> str:
-        if arm.profile is not None and (not arm.live or (arm.state is not None and not arm.state.running)):
+        if arm.profile is not None and staging.can_start(arm):
             return self.relaunch(arm, arm.profile)
-        raise SessionError("nothing is staged: [ and ] move the knob, n chooses an algorithm, e shows every setting")
+        raise SessionError(staging.nothing_staged(arm))
 
     def _hot(self, arm: LiveArm, staged: staging.Staged) -> str:
         arm.busy = "setting it while the server runs"

@@ -131,10 +131,8 @@ class Following:
         current = fold.arms.get(fold.current or "")
         active = not self.ended and not self.lost()
         parts = [workload]
-        phase = ""
         if current is not None:
             parts += [f"{current.pass_name} pass", f"{current.concurrency} at a time"]
-            phase = current.phase
         share, left = self._how_far(now)
         return RunView(
             run_id=self.folder.name,
@@ -142,12 +140,21 @@ class Following:
             arms=tuple(sorted(self.letter(name) for name in fold.arms)),
             active=active,
             task=" ▸ ".join(parts),
-            phase=f"{self.letter(current.name)} {_PHASES.get(phase, phase)}".strip() if current is not None else "",
+            phase=f"{self.letter(current.name)} {self._doing(current, left)}".strip() if current is not None else "",
             share=share if active else None,
             left_s=left if active else None,
             status=fold.status if self.ended else "interrupted" if self.lost() else fold.status,
             reason=fold.reason,
         )
+
+    @staticmethod
+    def _doing(arm: LiveArm, left: float | None) -> str:
+        """What happens to it. A feed of text that this node never fed before has no time left to show: what it has
+        had, and what it waits for, instead."""
+        words = str(_PHASES.get(arm.phase, arm.phase))
+        if arm.phase != "feed" or left is not None or not arm.tokens_since_flush:
+            return words
+        return f"{words}, {arm.tokens_since_flush:,} tokens so far, until accept length no longer rises"
 
 
 _PHASES: dict[str, Any] = {

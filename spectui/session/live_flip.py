@@ -97,6 +97,14 @@ class Flips(LiveBase):
             self.focused.staged = None
         return had
 
+    @property
+    def nothing_to_apply(self) -> str:
+        """Why, and what leads on; empty where enter does something."""
+        arm = self.focused
+        if arm.staged is not None or staging.can_start(arm):
+            return ""
+        return staging.nothing_staged(arm, self.opening)
+
     # -- applying
 
     def apply(self) -> str:

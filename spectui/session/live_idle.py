@@ -85,7 +85,8 @@ def idle_words(idle: Idle, now: float) -> str:
     """``idle, accept length 2.13 (/metrics, last window)``: what is shown of it, its age where it is old."""
     if idle.state == "busy" and (idle.running or idle.queued):
         one = "request" if idle.running == 1 else "requests"
-        words = f"{idle.running or 0} {one} running{f', {idle.queued} queued' if idle.queued else ''}"
+        words = f"{idle.running} {one} running" if idle.running else "between requests"
+        words += f", {idle.queued} queued" if idle.queued else ""
     elif idle.state == STILL:
         words = f"no token since the last look, its gauge holds {idle.running} running"
     else:

@@ -73,7 +73,7 @@ def base(arm: LiveArm) -> Profile:
     if arm.profile is not None:
         return arm.profile
     if arm.info is None:
-        raise SessionError(f"{arm.letter}: what it runs is not known yet" if arm.live else f"{arm.letter} is empty")
+        raise SessionError(f"{arm.letter}: what it runs is not known yet" if arm.live else nothing_staged(arm))
     from spectui.store import profiles
 
     if arm.info.unreadable:
@@ -122,6 +122,25 @@ def _known_profiles(arm: LiveArm, other: LiveArm | None) -> list[Profile]:
     if other is not None:
         found += reversed(other.ready_before)
     return found + [entry.profile for entry in profiles.list_all() if entry.profile is not None]
+
+
+def can_start(arm: LiveArm) -> bool:
+    """Whether there is a server to be started although nothing is staged: a profile, or one of ours that has ended."""
+    return arm.profile is not None and (not arm.live or (arm.state is not None and not arm.state.running))
+
+
+def nothing_staged(arm: LiveArm, opening: str = "") -> str:
+    """Why there is nothing to apply, and what leads on. ``opening``: what the screen still waits for."""
+    state, trouble = arm.standing()
+    if opening and not arm.ready:
+        return f"nothing to apply yet: {opening}"
+    if arm.empty:
+        return f"{arm.letter} is empty: o chooses a server, a profile to launch, or a stored run"
+    if arm.stored is not None:
+        return f"{arm.letter} is a stored run: o chooses a server"
+    if trouble and not arm.ready:
+        return f"nothing to apply{' yet' if state in ('starting', 'connecting') else ''}: {arm.letter} {trouble}"
+    return "nothing is staged yet: ] and [ move the knob, n chooses an algorithm, e shows every setting"
 
 
 def stage_step(arm: LiveArm, direction: int) -> Staged | None:

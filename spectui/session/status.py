@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spectui import algorithms
 from spectui.core.settings import bracket_for
 from spectui.session.live_arm import LiveArm
-from spectui.session.staging import Staged, change_words, value_words
+from spectui.session.staging import Staged, can_start, change_words, value_words
 from spectui.session.view import Status
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ def status_of(live: Live, verdict: str, tone: str, now: float) -> Status:
 
 
 def _trouble_keys(arm: LiveArm) -> tuple[str, ...]:
-    return ("back", "log", "choose_server") if arm.ready_before else ("log", "choose_server", "apply")
+    if arm.ready_before:
+        return ("back", "log", "choose_server")
+    return ("log", "choose_server", "apply") if can_start(arm) else ("log", "choose_server")
 
 
 def _staged_keys(live: Live) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class Actions:
         if self.live.notice is not None:
             self.live.notice = None
         elif not self.live.drop():
-            self.live.say("nothing is staged")
+            self.live.say(self.live.nothing_to_apply or "nothing is staged")
 
     def do_algorithm(self) -> None:
         from spectui import algorithms
@@ -78,6 +78,9 @@ class Actions:
 
     def do_apply(self) -> None:
         staged = self.live.focused.staged
+        if nothing := self.live.nothing_to_apply:
+            self.app.tell(nothing)
+            return
         if self.live.must_adopt:
             self.app.tell("looking at what a relaunch would take over …")
             self.app.in_background("propose", self.live.propose, self._ask_for_url)

@@ -68,3 +68,9 @@ def test_looking_at_a_server_does_not_fill_its_log_on_the_screen(tmp_path: Any, 
     log = tmp_path / "a.log"
     log.write_text(f'kept\n\n[x] INFO:  127.0.0.1:5 - "GET {path} HTTP/1.1" 200 OK\n"GET {path} HTTP/1.1" 500\n')
     assert log_tail(str(log)) == ("kept", f'"GET {path} HTTP/1.1" 500')
+
+
+def test_a_busy_server_with_none_running_is_between_requests() -> None:
+    assert idle_words(Idle(0, 3, "", None, "busy"), 0.0) == "between requests, 3 queued"
+    assert idle_words(Idle(1, 3, "", None, "busy"), 0.0) == "1 request running, 3 queued"
+    assert idle_words(Idle(0, 0, "", None, "busy"), 0.0) == "idle"

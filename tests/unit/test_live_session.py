@@ -251,6 +251,17 @@ def write_run(folder: Path, lines: list[Row]) -> Following:
     return Following(RunHandle(folder, os.getpid(), -1.0))
 
 
+def test_a_first_feed_says_what_it_has_had_and_what_it_waits_for(tmp_path: Path) -> None:
+    began = {"t": 101.0, "kind": "phase", "arm": "A", "pass_name": "warm", "phase": "feed", "concurrency": 1}
+    sample = {"t": 103.0, "kind": "sample", "arm": "A", "phase": "feed", "tokens": 1840, "steps": 600}
+    run = write_run(tmp_path / "run", [*rows()[:2], {**began, "state": "begin"}, sample])
+    run.pump()
+    assert run.view(103.0).phase == "A is being fed, 1,840 tokens so far, until accept length no longer rises"
+    run.usual_s = 1000.0
+    assert run.view(103.0).phase == "A is being fed"
+    assert run.view(103.0).left_s
+
+
 def test_a_run_is_followed_to_its_end_and_judged(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", rows())
     live = Live(gpus=False)
@@ -377,6 +388,26 @@ def test_the_way_back_is_among_the_keys_as_soon_as_a_flip_has_failed() -> None:
     assert status_of(live, "", "", 0.0).keys[0] == "back"
     arm.failure = ""
     assert "back" not in status_of(live, "", "", 0.0).keys
+
+
+def test_enter_with_nothing_to_apply_says_why_and_what_leads_on() -> None:
+    from spectui.session.status import status_of
+
+    live = Live(gpus=False)
+    live.opening = "looking for servers on this node …"
+    assert live.nothing_to_apply == "nothing to apply yet: looking for servers on this node …"
+    live.opening = ""
+    assert live.nothing_to_apply.startswith("A is empty: o chooses a server")
+    arm = live.arms["A"] = running_arm(profile(num_draft_tokens=8))
+    arm.info = None
+    assert live.nothing_to_apply.startswith("nothing to apply yet: A connecting to ")
+    live.arms["A"] = ready_arm("NGRAM")
+    assert live.nothing_to_apply.startswith("nothing is staged yet: ] and [ move the knob")
+    live.stage_step(1)
+    assert live.nothing_to_apply == ""
+    live.drop()
+    live.arms["A"].profile, live.arms["A"].failure = None, "died"  # found, not ours: enter cannot start it again
+    assert "apply" not in status_of(live, "", "", 0.0).keys
 
 
 def test_a_miss_of_a_prediction_is_kept_once_and_only_where_it_was_promised(tmp_path: Path) -> None:
