@@ -5,23 +5,39 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 from spectui.session.view import Snapshot
 from spectui.ui.commands import BY_ID, COMMANDS, KEY_WORDS, key_word
 
 _VERBS = (
-    "applies|asks|changes|checks|chooses|compares|goes|launches|measures|moves|opens|puts|saves|sets|shows|starts|stops|"
-    "ticks|writes|to ask|to compare|to feed"
+    "applies|asks|changes|checks|chooses|clears|compares|goes|launches|marks|measures|moves|opens|picks|plans|puts|runs|"
+    "saves|sets|shows|starts|stops|takes|ticks|writes|to ask|to compare|to feed"
 )
-_SPOKEN = re.compile(rf"(?<![\w'-])([a-z]|\]|\[|enter|esc)(?= (?:{_VERBS})\b)")
-_OF_HOME = {KEY_WORDS.get(c.key, c.key): c.id for c in COMMANDS if not c.where or "home" in c.where}
+_SPOKEN = re.compile(
+    r"(?<![\w'.-])(ctrl\+[a-z]|[a-z]|[1-8]|\]|\[|enter|esc|tab|space)"
+    rf"(?=(?P<place> on the home screen| here)? (?:{_VERBS})\b)"
+)
 
 
-def spoken(text: str, keys: Mapping[str, str]) -> str:
-    """``r measures`` as ``f5 measures`` where *run* is bound to f5."""
+@cache
+def _meant(where: str) -> dict[str, str]:
+    """Key as sentences write it -> name of the command; those of the screen before those of home."""
+    found: dict[str, str] = {}
+    for place in (where, "home"):
+        for c in COMMANDS:
+            if not c.where or place in c.where:
+                found.setdefault(KEY_WORDS.get(c.key, c.key), c.id)
+    return found
+
+
+def spoken(text: str, keys: Mapping[str, str], where: str = "home") -> str:
+    """``r measures`` as ``f5 measures`` where *run* is bound to f5. ``where``: the screen that says it; its own keys
+    are meant unless "on the home screen" follows."""
 
     def now(found: re.Match[str]) -> str:
-        name = _OF_HOME.get(found[1])
+        place = "home" if found["place"] == " on the home screen" else where
+        name = _meant(place).get(found[1])
         return key_word(BY_ID[name], dict(keys)) if name in keys and name is not None else found[1]
 
     return _SPOKEN.sub(now, text) if keys else text

@@ -491,6 +491,17 @@ async def test_keys_can_be_bound_anew(ground: Ground) -> None:
     assert screen.live.chosen == [("A", "ngram-a")]
 
 
+async def test_sentences_of_a_screen_name_the_keys_that_the_config_gave(ground: Ground) -> None:
+    screen = RunsScreen(Live())
+    screen.read = list  # type: ignore[method-assign]
+    async with on(screen) as pilot:
+        pilot.app.keys = {"run_mark": "m", "put_b": "f3", "run": "f5", "reread": "f6"}
+        screen.redraw()
+        text = await press(pilot, "f9")
+        assert "m marks two runs to compare; f3 puts one on arm B" in text
+        assert "no run yet: f5 on the home screen measures the arm in focus" in text
+
+
 async def test_a_form_steps_choices_and_takes_letters() -> None:
     from test_screen_widgets import FIELDS, Alone
 

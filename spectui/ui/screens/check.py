@@ -97,7 +97,7 @@ class CheckScreen(page.Page):
     def draw(self) -> None:
         probes = self._found()
         items = [Item(str(p.get("name")), _cells(p)) for p in probes]
-        self.rows.show(COLUMNS, items, empty="no check yet: r runs it")
+        self.rows.show(COLUMNS, items, empty=self.spoken("no check yet: r runs it"))
         self._details()
 
     def _found(self) -> Sequence[Mapping[str, Any]]:

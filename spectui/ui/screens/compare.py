@@ -93,7 +93,8 @@ class CompareScreen(page.Page):
     def draw(self) -> None:
         data = self.data
         if isinstance(data, str):
-            self.query_one("#text", TextPage).show(lambda width: wrapped(data, width, "warn"))
+            why = self.spoken(data)
+            self.query_one("#text", TextPage).show(lambda width: wrapped(why, width, "warn"))
             self.query_one("#plot", Plot).show(PlotData("", empty=""))
             return
         self.query_one("#text", TextPage).show(lambda width: rows_of(data, width))

@@ -208,6 +208,7 @@ class Page(Screen[None]):
         self.query_one("#title", Part).show([row])
         width = self.app.size.width
         text, tone = self._sentence()
+        text = self.spoken(text)
         said = wrapped(text, width, tone)[:SAID_ROWS] if text else [()]
         says = self.query_one("#says", Part)
         if len(said) != self._said_rows:
@@ -215,6 +216,15 @@ class Page(Screen[None]):
             says.styles.height = len(said)
         says.show(said)
         self.query_one("#keys", Part).show([keys_row(self.keys(), width)])
+
+    def spoken(self, text: str) -> str:
+        """With the operator's own keys where a sentence names one."""
+        bound = getattr(self.app, "keys", None)
+        if not isinstance(bound, dict) or not bound:
+            return text
+        from spectui.ui.spoken_keys import spoken
+
+        return spoken(text, bound, self.NAME)
 
     def _sentence(self) -> tuple[str, str]:
         if self._said is not None and time.monotonic() < self._said[2]:

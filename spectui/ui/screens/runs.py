@@ -55,7 +55,7 @@ class RunsScreen(page.Page):
     def draw(self) -> None:
         runs: Sequence[RunSummary] = self.data
         self._marked = [name for name in self._marked if any(run.id == name for run in runs)]
-        empty = "no run yet: r on the home screen measures the arm in focus"
+        empty = self.spoken("no run yet: r on the home screen measures the arm in focus")
         self.rows.show(runs_rows.COLUMNS, [runs_rows.item(run, run.id in self._marked) for run in runs], empty=empty)
         self._details()
 

@@ -50,7 +50,7 @@ class ServersScreen(page.Page):
 
     def draw(self) -> None:
         rows: Sequence[ServerRow] = self.data
-        empty = "no server on this node: n starts one from a profile, or name a URL on the home screen"
+        empty = self.spoken("no server on this node: n starts one from a profile, or name a URL on the home screen")
         self.rows.show(COLUMNS, [Item(row.key, cells(row, self._arm_of(row))) for row in rows], empty=empty)
         began = self._launched.began if self._launched is not None else None
         fresh = next((row for row in rows if began and row.record is not None and row.record.when >= began), None)
