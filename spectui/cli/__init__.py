@@ -86,6 +86,7 @@ def add_screen_options(parser: argparse.ArgumentParser) -> None:
 def run_command_line(argv: Sequence[str]) -> int:
     """Runs one command. Returns the exit code: 0, 1 failed, 2 usage, 3 not reachable, 130 interrupted."""
     wants_json = "--json" in argv and argv[0] != "sim"
+    _open_what_is_closed()
     _fit_any_encoding()
     try:
         with _ended_like_ctrl_c(argv):
@@ -114,6 +115,17 @@ def _ended_like_ctrl_c(argv: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _open_what_is_closed() -> None:
+    """Where standard output or error was closed (``>&-``), nothing is told; and no file of ours takes its number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:  # the lowest free number is given first, so it is this one
+                os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _fit_any_encoding() -> None:

@@ -6,6 +6,7 @@ speculation an event carries as many tokens as its verify step accepted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from spectui.runner.told import Told
 _COUNT = b'"completion_tokens":'
 _REASON = b'"finish_reason":'
 _IDS = b'"output_ids":'
+_ERROR = re.compile(rb'\s*\{\s*"error"\s*:(?!\s*null)')
 _TAIL = 1536
 """meta_info and what follows it stand at the end of a native event: some 300 to 900 bytes in all six versions."""
 _DIGITS = b"0123456789"
@@ -150,6 +152,8 @@ class StreamFold(Told):
         event = events.decode(payload)
         if event is None:
             self.unreadable += 1
+            if _ERROR.match(payload):  # not JSON, and plain enough: a library's words put in without care
+                self._fail(events.error_words(payload.decode("utf-8", "replace")[:500]))
             return
         if not events.is_null(event.error) or event.object == "error" or type(payload) is NamedError:
             self._fail(events.error_words(events.as_tree(payload)))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from spectui.engines.sglang.connection import certificates
 from spectui.runner.record import Ending
 from spectui.runner.transport import BODY_LIMIT, Call, Lag, Place, Sink
 
@@ -64,6 +65,7 @@ class ThreadedTransport:
             timeout=httpx.Timeout(silence_s, connect=10.0),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             trust_env=False,
+            verify=certificates(),
             proxy=proxy,
         )
 

@@ -179,6 +179,8 @@ def from_server(
 def _resolve(given: str | os.PathLike[str]) -> Path:
     path = Path(given)
     text = os.fspath(given)
+    if not text.strip():
+        raise ProfileError("profile", (Fault("", "has no name; spectui profiles lists those there are"),))
     if path.exists() or "/" in text or text.endswith(".toml"):
         return path
     found = find(text)

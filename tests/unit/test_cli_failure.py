@@ -135,3 +135,13 @@ def test_sigterm_interrupts_a_command_as_ctrl_c_does(
     assert json.loads(capsys.readouterr().out)["exit_code"] == 130
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert cli.run_command_line(["sim"]) == 7
+
+
+def test_a_closed_output_is_no_fault(tmp_path: Path) -> None:
+    environment = {**os.environ, "SPECTUI_HOME": str(tmp_path)}
+    words = [sys.executable, "-m", "spectui", "runs", "list"]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&- 2>&- <&-', "sh", *words], env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 0
+    assert not list(tmp_path.rglob("crash-*"))

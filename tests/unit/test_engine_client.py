@@ -149,8 +149,10 @@ def raw_server(answer: bytes) -> tuple[socket.socket, threading.Thread]:
 def test_what_does_not_speak_http_or_hangs_up(answer: bytes, kind: type[EngineError]) -> None:
     listener, thread = raw_server(answer)
     try:
-        with SglangClient(f"127.0.0.1:{listener.getsockname()[1]}", timeout=3) as client, pytest.raises(kind):
+        where = f"127.0.0.1:{listener.getsockname()[1]}"
+        with SglangClient(where, timeout=3) as client, pytest.raises(kind) as caught:
             client.probe()
+        assert ("or it serves https" in str(caught.value)) is (kind is Broken)
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
@@ -512,3 +514,15 @@ def test_corpora(server: AnsweringServer, client: SglangClient) -> None:
     with pytest.raises(NotThere) as caught:
         client.remove_corpus("a")
     assert "0.5.12" in caught.value.what
+
+
+def test_a_file_of_certificates_that_is_not_there_stops_no_plain_server(
+    server: AnsweringServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spectui.engines.sglang.connection import certificates
+
+    certificates.cache_clear()
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
+    with SglangClient(server.url, timeout=3) as plain:
+        assert plain.probe().version
+    certificates.cache_clear()

@@ -272,6 +272,8 @@ def test_files_that_are_no_profile(tmp_path: Path, home: Path):
     ):
         with pytest.raises(ProfileError, match=what):
             load(tmp_path / name)
+    with pytest.raises(ProfileError, match="has no name"):
+        load("")
     (locations.profiles_dir() / "broken.toml").write_text("x = ")
     broken = next(entry for entry in profiles.list_all() if entry.name == "broken")
     assert broken.profile is None

@@ -539,3 +539,12 @@ def test_many_events_together_are_no_large_event(monkeypatch: pytest.MonkeyPatch
     splitter = EventSplitter()
     found = [payload for _ in range(100) for payload in splitter.feed(b"data: " + b"y" * 300 + b"\n\ndata: z")]
     assert len(found) == 100
+
+
+def test_an_error_that_is_no_json_is_an_error_all_the_same() -> None:
+    begun = b'data: {"text":"a","output_ids":[1],"meta_info":{"id":"r","completion_tokens":1,"finish_reason":null}}\n\n'
+    told = b'data: {"error": {"message": "CUDA error: \x1b[31mdevice-side assert"}}\n\ndata: [DONE]\n\n'
+    _, record = folded([begun, told])
+    assert record.status == "failed"
+    assert "device-side assert" in str(record.error)
+    assert folded([begun, b'data: {"error": null, \x1b}\n\n', b"data: [DONE]\n\n"])[1].status == "ok"

@@ -74,11 +74,15 @@ def words_of(answer: Answer, hide: tuple[str, ...] = ()) -> str:
 
 
 @cache
-def _certificates(env: bool) -> ssl.SSLContext:
-    """Read once for all servers: it takes longer than a call."""
+def certificates() -> ssl.SSLContext:
+    """Whose certificates are believed: those of ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``, else the bundled authorities.
+    Read once for all servers: it takes longer than a call."""
     import httpx
 
-    return httpx.create_ssl_context(trust_env=env)
+    try:
+        return httpx.create_ssl_context(trust_env=True)
+    except OSError:  # no such file, or none of certificates: a server without TLS needs none
+        return httpx.create_ssl_context(trust_env=False)
 
 
 class Connection:
@@ -128,7 +132,7 @@ class Connection:
                     base_url=self._base,
                     timeout=self.timeout,
                     trust_env=env,
-                    verify=_certificates(env),
+                    verify=certificates(),
                     proxy=self._proxy,
                 )
             except (ValueError, httpx.InvalidURL) as error:
@@ -225,7 +229,11 @@ class Connection:
         if isinstance(error, httpx.ProxyError):
             return self._proxy_error(str(error))
         if isinstance(error, httpx.ConnectError):
-            return NotReachable(why_unconnected(error), self.where, "Is the server running there? Check host and port")
+            why = why_unconnected(error)
+            further = "Is the server running there? Check host and port"
+            if "certificate" in why:
+                further = "Name the file of its authority in SSL_CERT_FILE"
+            return NotReachable(why, self.where, further)
         if isinstance(error, httpx.UnsupportedProtocol | httpx.TooManyRedirects | httpx.DecodingError):
             return NotSglang(f"what answers {path} is not an SGLang server", self.where, "Check host and port")
         if (
@@ -234,8 +242,11 @@ class Connection:
             and "closed" not in str(error)
         ):
             return NotSglang("what answers there does not speak HTTP", self.where, "Check host and port")
+        tls = "" if self._base.startswith("https") else ", or it serves https: write the address so"
         return Broken(
-            f"the connection broke while {path} was answered", self.where, "The server may have died: see its log"
+            f"the connection broke while {path} was answered",
+            self.where,
+            f"The server may have died: see its log{tls}",
         )
 
     def _check_proxy(self, response: httpx.Response) -> None:
