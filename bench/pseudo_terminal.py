@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable
 
 SLICE_S = 0.02
+QUESTION = b"\x1b[?2026$p"
 
 
 class Pty:
-    """``seen`` keeps the end of what came; ``heard`` is given each piece."""
+    """``seen`` keeps the end of what came; ``heard`` is given each piece. ``answers``: as most terminals do, it says
+    that it can show a frame at once when it is asked, at the end of the line where it sits."""
 
     def __init__(
         self,
@@ -28,6 +30,7 @@ class Pty:
         *,
         bytes_per_s: float | None = None,
         heard: Callable[[bytes], object] = len,
+        answers: bool = True,
     ) -> None:
         self.started = time.perf_counter()
         self.pid, self.fd = pty.fork()
@@ -36,6 +39,7 @@ class Pty:
             os.execve(command[0], command, env)
         self.seen = b""
         self._rate, self._heard = bytes_per_s, heard
+        self._answers, self._asked = answers, b""
         self._may_from = self.started
 
     def read(self, seconds: float, until: Callable[[bytes], bool] | None = None) -> int:
@@ -56,9 +60,17 @@ class Pty:
             count += len(data)
             self.seen = (self.seen + data)[-100_000:]
             self._heard(data)
+            self._answer(data)
             if until is not None and until(self.seen):
                 break
         return count
+
+    def _answer(self, data: bytes) -> None:
+        self._asked += data
+        many = self._asked.count(QUESTION)
+        self._asked = self._asked[-len(QUESTION) + 1 :]
+        if self._answers and many:
+            os.write(self.fd, b"\x1b[?2026;2$y" * many)
 
     def until(self, seconds: float, enough: Callable[[bytes], bool]) -> bool:
         """Reads until what was seen is enough; False when it was not within the time."""

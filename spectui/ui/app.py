@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from spectui.session.live import Live
     from spectui.ui.actions import Actions
+    from spectui.ui.patient_output import PatientOutput
 
 PAINT_S, SLOW_PAINT_S = 0.5, 1.0
 """In which the whole screen is painted anew, stroke by stroke."""
@@ -43,6 +44,8 @@ TICKS = ((0, 3), (1,), (2,))
 REST_S = 0.05
 """The answer to a key comes first; what else is new follows it, so that on a slow line nothing is in its way."""
 BACKLOG_LIMIT = 3
+PATIENCE = 6_000
+"""Bytes, as Textual writes them, that may wait for a free line."""
 _END_WITHIN_S = 2.0
 _SCREENS = ("servers", "workloads", "compare", "runs", "profiles", "check", "sweep")
 
@@ -195,9 +198,8 @@ class SpectuiApp(InOrder):
         first = stroke is None or stroke == 0
         if first and self.live_or_none is not None:
             self.live_or_none.pump(now)
-        if patient := getattr(self._driver, "patient", None):
-            rows = getattr(self.screen, "patient_rows", None) if self.screen_stack else None
-            patient.rows = rows() if rows is not None else ()
+        if self._waits(stroke):
+            return
         if not self.is_running or backlog(self) >= BACKLOG_LIMIT or not self.screen_stack:
             return  # it is being taken down, or the line lags
         paint = getattr(self.screen, "paint", None)
@@ -210,6 +212,15 @@ class SpectuiApp(InOrder):
                 paint(self._shot, stroke)
             elif first:
                 paint(self._shot)
+
+    def _waits(self, stroke: int | None) -> bool:
+        """What a key does not ask for stays undrawn while much of its like waits for a free line."""
+        patient: PatientOutput | None = getattr(self._driver, "patient", None)
+        if patient is None or not self.is_running or not self.screen_stack:
+            return False
+        rows = getattr(self.screen, "patient_rows", None)
+        patient.rows = rows() if rows is not None and self.screen.is_mounted else ()
+        return bool(stroke) and patient.waiting > PATIENCE
 
     def snapshot(self, now: float | None = None) -> Snapshot:
         now = time.time() if now is None else now

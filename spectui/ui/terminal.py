@@ -6,16 +6,26 @@ import contextlib
 import locale
 import os
 import threading
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.driver import Driver
 
 from spectui.core.safe import safe_text, to_ascii
 from spectui.ui.lean_output import lean
+from spectui.ui.patient_output import PatientOutput
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from textual.app import App
+    from textual.message import Message
+
+QUESTION = "\x1b[?2026$p"
+"""Whether frames can be shown at once (DECRQM); any answer will do."""
+QUICK_S = 0.2
+"""A frame of 10 KB that is answered sooner came over a line on which nothing needs to wait."""
 
 
 def sentence_of(error: BaseException) -> str:
@@ -87,12 +97,46 @@ def speaks_unicode() -> bool:
 
 
 def terminal_driver(*, ascii_only: bool = False) -> type[Driver]:
-    """Says what is drawn in few bytes; with ``ascii_only`` nothing but ASCII reaches the terminal, whatever a widget
-    draws."""
+    """Says what is drawn in few bytes, and what can wait a little at a time (``patient``); with ``ascii_only`` nothing
+    but ASCII reaches the terminal, whatever a widget draws."""
     from textual.drivers.linux_driver import LinuxDriver
+    from textual.events import Key
 
     class LeanDriver(LinuxDriver):
+        asked_at = 0.0
+
+        def __init__(self, app: App[Any], **more: Any) -> None:
+            super().__init__(app, **more)
+            self.patient = PatientOutput(self._send, self._loop.call_later)
+
         def write(self, data: str) -> None:
-            super().write(lean(to_ascii(data) if ascii_only and not data.isascii() else data))
+            self.patient.write(data, self._app.size.height)
+
+        def process_message(self, message: Message) -> None:
+            if isinstance(message, Key):
+                self.patient.hold()
+            super().process_message(message)
+
+        def _send(self, data: str) -> int:
+            if self._writer_thread is None:
+                return 0
+            text = lean(to_ascii(data) if ascii_only and not data.isascii() else data)
+            super().write(text)
+            return len(text)
+
+        def ask(self) -> None:
+            """Behind a whole frame: how soon the terminal answers tells how quick its line is. Textual has asked the
+            same at the start, so only a terminal that answered then is asked."""
+            self.asked_at = time.monotonic()
+            self.write(QUESTION)
+
+        def answered(self) -> None:
+            if self.asked_at:
+                self.patient.quick = time.monotonic() - self.asked_at < QUICK_S
+                self.asked_at = 0.0
+
+        def stop_application_mode(self) -> None:
+            self.patient.drop()
+            super().stop_application_mode()
 
     return LeanDriver

@@ -167,6 +167,14 @@ class HomeScreen(Screen[None]):
             if letter in wanted:
                 tail.show(shot.logs.get(letter, ()), title=shot.log_titles.get(letter, ""))
 
+    def patient_rows(self) -> range:
+        """Those that follow time. None while someone looks around in a chart: there a key is answered in it."""
+        if self._room == "tiny" or any(chart.view != View() for chart in self._charts):
+            return range(0)
+        parts = [self.query_one(name).region for name in ("#charts", "#figures", "#words")]
+        seen = [part for part in parts if part.height]
+        return range(min(part.y for part in seen), max(part.bottom for part in seen)) if seen else range(0)
+
     # -- looking around
 
     @property
