@@ -8,6 +8,7 @@ import pytest
 from pages import settle as drawn
 from test_home import Still, loaded, make_app, settle, with_arm
 from textual import events
+from textual.widgets import OptionList
 
 from spectui.session.live import Live
 from spectui.ui.app import SpectuiApp
@@ -95,6 +96,26 @@ async def test_keys_wait_for_the_session_except_the_one_that_leaves(live: Live) 
         assert isinstance(app.screen, FormScreen)
         assert app.screen.values()["concurrency"] == "9"
         await drawn(pilot)
+
+
+@pytest.mark.parametrize(("size", "key"), [((80, 24), "e"), ((40, 12), "e"), ((20, 5), "e"), ((80, 20), "ctrl+p")])
+async def test_a_dialog_shows_what_its_cursor_is_on_in_any_terminal(
+    live: Live, size: tuple[int, int], key: str
+) -> None:
+    app = make_app(live)
+    async with app.run_test(size=size) as pilot:
+        await loaded(app, pilot)
+        burst(app, key, *("up",) if key == "e" else ("pagedown",) * 9)
+        await quiet(app, pilot)
+        await drawn(pilot)
+        if key == "e":
+            assert app.focused is not None
+            assert 0 < app.focused.region.y < size[1] - 1
+            assert app.focused.parent.region in app.screen.query_one("#fields").region  # type: ignore[union-attr]
+        else:
+            found = app.screen.query_one(OptionList)
+            assert found.highlighted == len(found.options) - 1
+            assert found.region.bottom < size[1]
 
 
 async def test_a_letter_waiting_behind_tab_belongs_to_the_next_field() -> None:

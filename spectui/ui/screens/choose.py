@@ -16,6 +16,7 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from spectui.core.safe import safe_text, to_ascii
+from spectui.ui.screens.dialogs import fit
 
 _WIDTH = 78
 
@@ -73,6 +74,9 @@ class ChooseScreen(ModalScreen[str | None]):
         self._show("")
         at = next((i for i, item in enumerate(self._shown) if item.value == self._current), 0)
         self.query_one(OptionList).highlighted = at if self._shown else None
+
+    def on_resize(self) -> None:
+        fit(self, self.query_one(OptionList), beside=4, beside_low=1)
 
     def _show(self, text: str) -> None:
         words = text.lower().split()

@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
 from spectui.core.safe import safe_text
+from spectui.ui.screens.dialogs import fit
 
 Said = tuple[str, str]
 """(sentence, bad, warn or empty)"""
@@ -100,6 +101,10 @@ class FormScreen(ModalScreen[dict[str, str] | None]):
     def on_mount(self) -> None:
         self._say()
         self.set_focus(self.query(FieldInput).first())
+
+    def on_resize(self) -> None:
+        # title, two rows of help, what is said, keys
+        fit(self, self.query_one("#fields"), beside=6, beside_low=1)
 
     def values(self) -> dict[str, str]:
         return {entry.field.key: entry.value for entry in self.query(FieldInput)}
