@@ -288,11 +288,13 @@ class SpectuiApp(InOrder):
     # -- keys
 
     def holds(self, event: events.Event) -> bool:
-        """Until the session is there, and while a change is being staged: the next key builds upon it. Leaving never
-        waits."""
-        if self.live_or_none is not None:
-            return "stage" in self._busy
-        leaving = (self.keys.get("quit", BY_ID["quit"].key), "ctrl+c", "ctrl+q")
+        """Until the session is there, while a change is being staged, which the next key builds upon, and while a
+        dialog is on its way, to which the next keys belong. Leaving never waits."""
+        leaving = ["ctrl+c", "ctrl+q"]
+        if self.live_or_none is not None and not {"stage", "find"} & self._busy:
+            return False
+        if self.live_or_none is None:
+            leaving.append(self.keys.get("quit", BY_ID["quit"].key))
         return not (isinstance(event, events.Key) and event.key in leaving)
 
     def action_do(self, name: str) -> None:

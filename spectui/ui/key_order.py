@@ -18,7 +18,7 @@ from textual.screen import Screen
 
 ROUNDS = 2
 """What a key changes is told in messages of its own, behind it: they too are through after the second round."""
-NO_LONGER_THAN_S = 1.0
+NO_LONGER_THAN_S = 3.0
 """A key that is not dealt with by then keeps the others no longer."""
 
 
@@ -47,12 +47,15 @@ class InOrder(App[None]):
 
     async def next_key(self) -> None:
         while self._waiting and not self._in_hand and self.screen_stack and not self.holds(self._waiting[0]):
-            event = self._waiting.popleft()
             self._taken += 1
             number = self._in_hand = self._taken
-            screen = self.screen
-            path = [node for node in (self.focused or screen).ancestors_with_self if node is not self]
             self.set_timer(NO_LONGER_THAN_S, partial(self._dealt_with, number))
+            screen = self.screen
+            if not screen.is_mounted:  # it takes no key yet
+                self._go_round(number, [screen], [screen], screen, 1)
+                return
+            event = self._waiting.popleft()
+            path = [node for node in (self.focused or screen).ancestors_with_self if node is not self]
             await super().on_event(event)
             self._go_round(number, path, path, screen, ROUNDS)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 from pages import settle as drawn
 from test_home import Still, loaded, make_app, settle, with_arm
 from textual import events
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
 
+from spectui.session.finding import Choice
 from spectui.session.live import Live
 from spectui.ui.app import SpectuiApp
 from spectui.ui.screens.choose import ChooseScreen
@@ -30,7 +32,10 @@ def burst(app: SpectuiApp, *keys: str) -> None:
 
 
 async def quiet(app: SpectuiApp, pilot: Any) -> None:
-    await settle(app, pilot, lambda: not app.keys_wait and not app._in_hand and not app._busy)
+    await pilot.pause()  # the keys have come in
+    await settle(
+        app, pilot, lambda: app._message_queue.empty() and not app.keys_wait and not app._in_hand and not app._busy
+    )
 
 
 async def test_a_form_takes_letters_and_tabs_each_in_its_field(live: Live) -> None:
@@ -133,3 +138,26 @@ async def test_a_letter_waiting_behind_tab_belongs_to_the_next_field() -> None:
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await drawn(pilot)
         assert form.values() == {"a": "1", "b": "2"}
+
+
+async def test_what_is_typed_while_servers_are_looked_for_belongs_to_the_list(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = threading.Event()
+
+    def choices() -> list[Choice]:
+        found.wait(20)
+        return [Choice("http://127.0.0.1:9", "server", "nothing")]
+
+    monkeypatch.setattr(live, "choices", choices)
+    app = make_app(live)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await loaded(app, pilot)
+        burst(app, "o", *"http", "r", "tab")
+        await settle(app, pilot, lambda: "find" in app._busy)
+        await drawn(pilot)
+        assert live.focus == "A"
+        found.set()
+        await quiet(app, pilot)
+        assert isinstance(app.screen, ChooseScreen)
+        assert app.screen.query_one("#search", Input).value == "httpr"
