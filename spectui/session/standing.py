@@ -86,7 +86,9 @@ def _starting(arm: LiveArm) -> str:
     if state.progress is not None:
         text += f" {state.progress[0]} of {state.progress[1]}"
     left = arm.left_s
-    if left is not None:
+    if left is not None and left <= 0:
+        text += f", {state.elapsed_s:.0f} s so far, longer than the last start"
+    elif left is not None:
         text += f", about {int(left // 60)}:{int(left % 60):02d} left"
     else:
         text += f", {state.elapsed_s:.0f} s so far"

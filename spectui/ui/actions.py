@@ -79,7 +79,7 @@ class Actions:
     def do_apply(self) -> None:
         staged = self.live.focused.staged
         if nothing := self.live.nothing_to_apply:
-            self.app.tell(nothing)
+            self.live.say(nothing, seconds=5.0)  # it may soon be otherwise
             return
         if self.live.must_adopt:
             self.app.tell("looking at what a relaunch would take over …")

@@ -18,6 +18,7 @@ from spectui.core.result import fold
 from spectui.core.rows import Row
 from spectui.core.stats import Verdict
 from spectui.engines.sglang.info import read_info
+from spectui.hosts.watch import ServerState
 from spectui.predict import tracking
 from spectui.session import SessionError, table
 from spectui.session.arms import Target
@@ -408,6 +409,14 @@ def test_enter_with_nothing_to_apply_says_why_and_what_leads_on() -> None:
     live.drop()
     live.arms["A"].profile, live.arms["A"].failure = None, "died"  # found, not ours: enter cannot start it again
     assert "apply" not in status_of(live, "", "", 0.0).keys
+
+
+def test_a_start_that_outlasts_the_last_one_says_so() -> None:
+    arm = running_arm(profile(num_draft_tokens=8))
+    arm.state = ServerState("graph capture", 12.4, running=True, left_s=3.0)
+    assert arm.standing() == ("starting", "starting: graph capture, about 0:03 left")
+    arm.state = ServerState("graph capture", 12.4, running=True, left_s=0.0)
+    assert arm.standing()[1] == "starting: graph capture, 12 s so far, longer than the last start"
 
 
 def test_a_miss_of_a_prediction_is_kept_once_and_only_where_it_was_promised(tmp_path: Path) -> None:
