@@ -84,11 +84,10 @@ class Progress:
             return
         self._due = AGAIN_S if self._due < AGAIN_S else self._due + AGAIN_S
         self._clear()
-        sys.stderr.write(
+        self._write(
             f"spectui: still waiting for {self._now} of {self._where}: nothing for {silent:.0f} s. A request that says "
             f"nothing for {self._limit_s:g} s is given up (--silence-limit); Ctrl-C keeps what was measured\n"
         )
-        sys.stderr.flush()
 
     def _hear(self) -> None:
         self._heard = self._clock()
@@ -124,11 +123,17 @@ class Progress:
             return
         self._last = now
         shown = "".join(c if c.isprintable() else "?" for c in text)[:100]
-        sys.stderr.write("\r" + shown.ljust(self._width))
-        sys.stderr.flush()
+        self._write("\r" + shown.ljust(self._width))
         self._width = max(self._width, len(shown))
 
     def _clear(self) -> None:
         if self._on and self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
+            self._write("\r" + " " * self._width + "\r")
+
+    def _write(self, text: str) -> None:
+        """A line that dropped ends no measuring."""
+        try:
+            sys.stderr.write(text)
             sys.stderr.flush()
+        except OSError:
+            self._on = False

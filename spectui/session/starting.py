@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from spectui.core.launch_line import kind_of
 from spectui.core.profile import Profile
@@ -31,8 +34,9 @@ def started(
     Everything is planned before anything is started: ports of all, draft and target, the limits of a baseline (those
     of the speculative side). Two that claim the same GPUs are refused unless their memory fractions fit; then, and
     wherever they may share one, the second starts when the first is ready, since each sizes its pool by what is free.
-    What was started is stopped at the end whatever happens.
+    What was started is stopped at the end whatever happens: a terminal that is gone (SIGHUP) does not end it before.
     """
+    say = _bearing_a_lost_line(say)
     mine: list[ServerRecord] = []
     asks = _asks(targets)
     together = _together(asks)
@@ -40,6 +44,7 @@ def started(
     for one in prepared:
         for note in one.notes:
             say(f"note: {one.launch.name}: {note}")
+    before = _ignore_hangup() if prepared else None
     try:
         for one in prepared:
             record = serving.launch(one, say)
@@ -69,6 +74,23 @@ def started(
                 continue
             if not outcome.ended:
                 say(outcome.text)
+        if before is not None:
+            signal.signal(signal.SIGHUP, before)
+
+
+def _ignore_hangup() -> Any:
+    """What stood there before; None where it cannot be set, outside the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def _bearing_a_lost_line(say: Callable[[str], None]) -> Callable[[str], None]:
+    def told(text: str) -> None:
+        with suppress(OSError):
+            say(text)
+
+    return told
 
 
 def _wait(record: ServerRecord, say: Callable[[str], None]) -> None:

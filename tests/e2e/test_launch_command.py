@@ -428,6 +428,7 @@ def test_a_baseline_beside_a_speculative_server_gets_its_limits_and_both_end(tmp
     said: list[str] = []
     targets = [Target("plain", profile=Path(plain)), Target("fast", profile=Path(fast))]
     with starting.started(targets, said.append) as live:
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # a line that drops leaves no server behind
         assert [own for _, own in live] == [True, True]
         records = {record.name: record for record in servers.records()}
         assert set(records) == {"plain-A", "fast-B"}

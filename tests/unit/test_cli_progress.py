@@ -73,3 +73,26 @@ def test_rows_may_be_fetched_and_between_two_runs_nothing_is_waited_for(capsys: 
         for expected in (False, False, True, False):
             clock.now += FIRST_S
             assert bool(told(line, capsys)) is expected, come
+
+
+def test_a_terminal_that_is_gone_ends_no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        written = 0
+
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, text: str) -> int:
+            self.written += 1
+            raise OSError(5, "Input/output error")
+
+    gone = Gone()
+    monkeypatch.setattr("sys.stderr", gone)
+    clock = Clock()
+    with Progress(clock=clock) as line:
+        line.say("starting")
+        line.say("started")
+        line.watch("http://127.0.0.1:1", 600.0)
+        clock.now += FIRST_S
+        line.look()
+    assert gone.written == 2
