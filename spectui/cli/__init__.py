@@ -90,7 +90,9 @@ def run_command_line(argv: Sequence[str]) -> int:
     _fit_any_encoding()
     try:
         with _ended_like_ctrl_c(argv):
-            return _dispatch(list(argv))
+            code = _dispatch(list(argv))
+            sys.stdout.flush()  # now, while a full disk or a closed pipe can still be told in a sentence
+            return code
     except KeyboardInterrupt:
         return _fail(Failure("interrupted", EXIT_INTERRUPTED), as_json=wants_json and "--watch" not in argv)
     except BrokenPipeError:
@@ -138,11 +140,12 @@ def _fail(failure: Failure, *, as_json: bool) -> int:
     """Tells a failure to the person, and to the program that asked for JSON. Its text may come from a server."""
     for line in str(failure if isinstance(failure, Misused) else f"spectui: {failure}").splitlines():
         sys.stderr.write(f"{safe_text(line, 4000)}\n")
-    if as_json:
-        try:
-            print(json.dumps({"error": failure.args[0], "exit_code": failure.code}), flush=True)
-        except OSError:  # nobody reads it, or its disk is full
-            _drop_output()
+    try:
+        if as_json:
+            print(json.dumps({"error": failure.args[0], "exit_code": failure.code}))
+        sys.stdout.flush()
+    except OSError:  # nobody reads it, or its disk is full
+        _drop_output()
     return failure.code
 
 

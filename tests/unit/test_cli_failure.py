@@ -73,11 +73,14 @@ def test_text_of_a_server_reaches_no_terminal_as_codes(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_behind_standard_output_is_a_sentence(home: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_a_full_disk_behind_standard_output_is_a_sentence(home: Path, unbuffered: str, options: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "spectui", "runs", "--json"], stdout=full, stderr=subprocess.PIPE, text=True
-        )
+            [sys.executable, "-m", "spectui", "runs", *options],
+            stdout=full, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.startswith("spectui: No space left on device")
     assert "Traceback" not in done.stderr
