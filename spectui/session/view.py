@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from spectui.core.gpu import GpuReading
 
@@ -10,8 +11,7 @@ Point = tuple[float, float | None]
 """(epoch seconds, value); None is a gap."""
 
 
-@dataclass(frozen=True, slots=True)
-class SettingView:
+class SettingView(NamedTuple):
     key: str
     label: str
     value: str
@@ -52,8 +52,7 @@ class Prediction:
         return f"predicted accept length {self.accept_length:.2f}{given}{sure}{speed}"
 
 
-@dataclass(frozen=True, slots=True)
-class StoreView:
+class StoreView(NamedTuple):
     """What a stateful proposer knows."""
 
     state: str
@@ -62,8 +61,7 @@ class StoreView:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartView:
+class StartView(NamedTuple):
     """A start that is being waited for."""
 
     share: float | None = None
@@ -77,6 +75,8 @@ class StartView:
 
 @dataclass(frozen=True, slots=True)
 class ArmView:
+    """One arm, as its card shows it."""
+
     name: str
     state: str = "none"
     """none, connecting, starting, stopping, ready, suspect, failed, gone, stored."""
@@ -102,8 +102,7 @@ class ArmView:
     """While it is being started."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
+class RunView(NamedTuple):
     """The run that is going on, or the last one that ended."""
 
     run_id: str
@@ -131,8 +130,7 @@ class TableRow:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     arm: str
     rid: str
     pieces: tuple[tuple[int, str], ...] = ()

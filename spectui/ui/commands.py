@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from textual.binding import Binding, BindingType
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     id: str
     """Name in the config's ``[keys]`` table, and of the action."""
     key: str

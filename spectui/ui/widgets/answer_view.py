@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import get_character_cell_size
 from textual.content import Content
@@ -16,15 +16,13 @@ _PIECE = 2000
 _KEPT_LINES = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     text: str
     tokens: int
     """Tokens that came with it: the length of the accepted run, at least 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerData:
+class AnswerData(NamedTuple):
     rid: str
     """Another one begins a new answer."""
     pieces: tuple[Piece, ...] = ()

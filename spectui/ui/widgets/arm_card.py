@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from textual.content import Content
 
@@ -31,16 +32,14 @@ _GAUGE = 12
 _STAGES = ("cold", "warming", "fed", "saturated")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     label: str
     value: str
     staged: str | None = None
     """What is staged in its place, not yet in force."""
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(NamedTuple):
     """What a stateful proposer knows."""
 
     state: str
@@ -51,8 +50,7 @@ class Store:
     """``41k tokens since the flush 2:13 ago``"""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """A start that is waited for."""
 
     share: float | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spectui.core.braille import Point
 
@@ -21,8 +22,7 @@ class Line:
     dashed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """A horizontal line, e.g. a break-even accept length."""
 
     value: float
@@ -30,8 +30,7 @@ class Reference:
     tag: str = "ref"
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """Something that happened: a flush, a restart, foreign traffic."""
 
     t: float
@@ -61,8 +60,7 @@ class ChartData:
     """What the right edge of a picture that is not zoomed is called."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """What the person looks at; nothing set: everything, live."""
 
     zoom: tuple[float, float] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from spectui.core.axis import Scale, clock, fit, tick_label, time_step
 from spectui.core.braille import DOTS, Canvas, Curve, Row, Run, buckets, sparkline
@@ -26,8 +27,7 @@ class Kept:
     size: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """Which stretch of time each cell shows."""
 
     first_cell: int
@@ -42,8 +42,7 @@ class Grid:
         return math.floor(t / self.cell_s) - self.first_cell
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(NamedTuple):
     parts: tuple[tuple[Row, ...], tuple[Row, ...], tuple[Row, ...]]
     """Rows of the gutter, of the curves but for their newest end, and of that end with its labels: the first stands
     still, the second moves every few seconds, the third changes with every value."""

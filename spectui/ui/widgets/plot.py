@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from spectui.core.axis import fit, nice_step, tick_label
 from spectui.core.braille import Canvas, Curve, Row, Run
@@ -14,8 +14,7 @@ from spectui.ui.widgets.lines import Lines
 _Y_LABEL = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     label: str
     points: tuple[tuple[float, float], ...]
     """(x, y), in order of x."""
@@ -28,8 +27,7 @@ class Series:
     """Points carry their sign, also where they are joined."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlotData:
+class PlotData(NamedTuple):
     x_label: str
     series: tuple[Series, ...] = ()
     floor: float | None = None

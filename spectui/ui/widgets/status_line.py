@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spectui.core.axis import clock
 from spectui.core.braille import Row, Run
@@ -13,8 +13,7 @@ from spectui.ui.widgets.lines import Lines, width_of
 _BAR = 24
 
 
-@dataclass(frozen=True, slots=True)
-class StatusData:
+class StatusData(NamedTuple):
     text: str
     """One or two sentences."""
     tone: str = ""
@@ -66,8 +65,7 @@ def keys_row(keys: Sequence[tuple[str, str]], width: int) -> Row:
     return tuple(row)
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderData:
+class HeaderData(NamedTuple):
     left: str
     """Program, node, GPUs, driver."""
     task: str = ""
