@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,15 @@ def run(args: argparse.Namespace) -> int:
         code = screen.open_screen(args, (), live=live, opening=lambda live: _open(live, servers.names))
         sys.stdout.write("stopping the simulated servers …\n")
         sys.stdout.flush()
+        _end_run(live)
     return code
+
+
+def _end_run(live: Live) -> None:
+    """Its servers end with the demonstration: while it goes on, each of them would wait for its requests."""
+    if live.measuring.active:
+        with contextlib.suppress(Exception):
+            live.measuring.stop()
 
 
 def _open(live: Live, names: list[str]) -> str:

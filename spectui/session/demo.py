@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,9 +124,13 @@ def _guard(names: Sequence[str]) -> subprocess.Popen[bytes]:
 
 def stop_all(names: Sequence[str]) -> None:
     """By name: a flip during the demonstration has put another process in the place of the first."""
-    for name in names:
+
+    def stop(name: str) -> None:
         with contextlib.suppress(SessionError):
             serving.stop(name)
+
+    with ThreadPoolExecutor(max(1, len(names))) as at_once:
+        list(at_once.map(stop, names))
 
 
 def measure(
