@@ -45,6 +45,9 @@ def run(args: argparse.Namespace) -> int:
     early = code == EXIT_INTERRUPTED and bool(floors)
     if early:
         sys.stderr.write("spectui: interrupted; the floor is of the times that were measured until then\n")
+    elif code == EXIT_INTERRUPTED:
+        kept = f"interrupted before {noise.LEAST_TIMES} times were whole; what was measured is kept"
+        raise Failure(f"{kept}: spectui runs show {handle.folder.name}", code)
     elif code or not floors:
         raise Failure(result.reason or "too little was measured to tell the noise", code or EXIT_FAILED)
     foreign = [m for m in result.marks if m.get("name") in ("foreign_traffic", "restarted")]

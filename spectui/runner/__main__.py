@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -57,7 +58,8 @@ def main(arguments: list[str] | None = None, adjust: Callable[[RunSpec], RunSpec
         with Writer(path.parent / "journal.jsonl") as journal:
             return run(path, journal, signals, adjust)
     except OSError as error:
-        sys.stderr.write(f"spectui.runner: the journal of {path.parent} cannot be written: {error.strerror}\n")
+        with suppress(OSError):  # its log lies on the same disk
+            sys.stderr.write(f"spectui.runner: the journal of {path.parent} cannot be written: {error.strerror}\n")
         return exit_of(error)
 
 

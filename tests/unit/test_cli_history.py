@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -167,3 +168,13 @@ def test_a_run_is_no_launch_command(home: Path, capsys: pytest.CaptureFixture[st
     told = capsys.readouterr().err
     assert "is a run" in told
     assert "spectui profiles save NAME --from 20270101-one" in told
+
+
+def test_a_run_whose_runner_is_gone_is_not_said_to_run(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = stored(home, "20270101-one")
+    journal = folder / "journal.jsonl"
+    journal.write_text("".join(line for line in journal.read_text().splitlines(True) if '"kind": "end"' not in line))
+    assert said(capsys, "runs")["runs"][0]["status"] == "running"  # it was written to just now
+    os.utime(journal, (1.0, 1.0))
+    (row,) = said(capsys, "runs")["runs"]
+    assert (row["status"], row["reason"]) == ("interrupted", "its runner is gone and wrote no last row")

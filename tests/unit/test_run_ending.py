@@ -74,6 +74,10 @@ def test_a_runner_that_cannot_write_ends_with_a_code_that_says_why(
     def refuse(self: Writer, row: object) -> None:
         raise OSError(number, "not written")
 
+    def full(text: str) -> int:
+        raise OSError(number, "its log is on the same disk")
+
     monkeypatch.setattr(Writer, "write", refuse)
+    monkeypatch.setattr("sys.stderr.write", full)
     monkeypatch.setattr(runner.Signals, "install", lambda self: None)
     assert runner.main([str(tmp_path / "spec.json")]) == code
