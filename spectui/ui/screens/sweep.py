@@ -55,7 +55,7 @@ class SweepScreen(Planning):
         & #map { height: 1fr; }
         & #details { height: 1fr; }
         &.-narrow #right { height: 8; }
-        &.-narrow.planning #right { display: none; }
+        &.planning #right { display: none; }
         &.-narrow.running #details { display: none; }
         &.planning RowList, &.planning ProgressLine, &.planning #map { display: none; }
         &.running Form, &.running #plan { display: none; }
