@@ -66,11 +66,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_json(trend)
     prune = parts.add_parser("prune", help="remove by rule")
     prune.add_argument("--keep", type=options.positive, metavar="N", help="all but the newest N")
-    prune.add_argument("--older-than", type=float, metavar="DAYS")
+    prune.add_argument("--older-than", type=_days, metavar="DAYS")
     prune.add_argument("--failed", action="store_true", help="runs that failed or measured nothing")
     prune.add_argument("--tag", metavar="TAG", help="runs with this tag")
     prune.add_argument("--dry-run", action="store_true", help="only say what would go")
     options.add_json(prune)
+
+
+def _days(text: str) -> float:
+    """Below zero, every run would be older."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days above 0")
+    return value
 
 
 def _filters(parser: argparse.ArgumentParser) -> None:

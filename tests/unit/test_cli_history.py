@@ -178,3 +178,11 @@ def test_a_run_whose_runner_is_gone_is_not_said_to_run(home: Path, capsys: pytes
     os.utime(journal, (1.0, 1.0))
     (row,) = said(capsys, "runs")["runs"]
     assert (row["status"], row["reason"]) == ("interrupted", "its runner is gone and wrote no last row")
+
+
+@pytest.mark.parametrize("days", ["-1", "0", "nan", "inf", "soon"])
+def test_no_odd_number_of_days_removes_every_run(home: Path, capsys: pytest.CaptureFixture[str], days: str) -> None:
+    stored(home, "20270101-one")
+    assert run_command_line(["runs", "prune", "--older-than", days]) == 2
+    assert "number of days above 0" in capsys.readouterr().err
+    assert said(capsys, "runs")["total"] == 1
