@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from spectui.core.spec import RunSpec
-from spectui.runner.failure import RunFailed, Stopped, exit_of
+from spectui.runner.failure import RunFailed, Stopped, exit_of, make_room
 from spectui.runner.orders import forget_prompts, read_spec
 from spectui.store.journal import Writer
 
@@ -83,7 +83,8 @@ def run(path: Path, journal: Writer, signals: Signals, adjust: Callable[[RunSpec
     except RunFailed as failure:
         status, reason, code = "failed", str(failure), failure.exit_code
     except OSError as error:
-        status, reason, code = "failed", f"the run's folder cannot be written: {error.strerror or error}", 1
+        reason = f"the run's folder cannot be written: {error.strerror or error}{make_room(error)}"
+        status, code = "failed", 1
     except Exception as error:  # a fault of ours must still end the journal
         import traceback
 

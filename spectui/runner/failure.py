@@ -15,6 +15,16 @@ def exit_of(error: OSError) -> int:
     return EXIT_FOLDER_GONE if error.errno == errno.ENOENT else EXIT_UNWRITABLE
 
 
+def make_room(error: OSError) -> str:
+    """What to do where a disk is full; empty for any other error."""
+    if exit_of(error) != EXIT_DISK_FULL:
+        return ""
+    return (
+        "; what was measured until then is kept. Make room (spectui runs prune --keep 100), or set SPECTUI_HOME to a "
+        "folder on another disk"
+    )
+
+
 class RunFailed(Exception):
     """The run cannot go on. The message is one sentence; ``exit_code`` 1, or 3 where no server was reached."""
 

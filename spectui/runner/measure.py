@@ -101,7 +101,7 @@ class Measurement:
             outcome = self._preparing.short(arm, Phase("", "warmup", 1), silent=True)
             if outcome.record.ok:
                 return
-            words = f"arm {arm.name}: {arm.client.url}: {outcome.record.error}"
+            words = f"arm {arm.name}: {arm.client.url}: {str(outcome.record.error).rstrip('.')}"
             if outcome.ending.status in (401, 403):
                 raise RunFailed(f"{words}. It needs a key, or another one: give it with --key env:NAME or file:PATH")
             if outcome.ending.state in ("refused", "unreachable"):

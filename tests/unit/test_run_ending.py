@@ -13,7 +13,7 @@ from core_records import head, record, row_of
 
 from spectui.core.result import RunResult, fold
 from spectui.runner import __main__ as runner
-from spectui.runner.failure import EXIT_DISK_FULL, EXIT_FOLDER_GONE, EXIT_UNWRITABLE
+from spectui.runner.failure import EXIT_DISK_FULL, EXIT_FOLDER_GONE, EXIT_UNWRITABLE, make_room
 from spectui.session.run_ending import with_reason
 from spectui.store.journal import Writer
 
@@ -81,3 +81,8 @@ def test_a_runner_that_cannot_write_ends_with_a_code_that_says_why(
     monkeypatch.setattr("sys.stderr.write", full)
     monkeypatch.setattr(runner.Signals, "install", lambda self: None)
     assert runner.main([str(tmp_path / "spec.json")]) == code
+
+
+def test_the_last_row_of_a_run_says_what_to_do_about_a_full_disk() -> None:
+    assert "runs prune" in make_room(OSError(errno.ENOSPC, "No space left on device"))
+    assert make_room(OSError(errno.EROFS, "Read-only file system")) == ""

@@ -801,7 +801,8 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Measurement, "run", fail)
     code, rows = carry_out(spec_of(tmp_path, "http://127.0.0.1:9"))
     assert code == 1
-    assert rows[-1]["reason"] == "the run's folder cannot be written: No space left on device"
+    assert rows[-1]["reason"].startswith("the run's folder cannot be written: No space left on device; ")
+    assert "spectui runs prune" in rows[-1]["reason"]
 
 
 def test_settings_that_changed_meanwhile_are_marked(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from spectui.engines.sim.arguments import BadArguments, Launch, parse
+from spectui.engines.sim.proposers import proposer
 
 
 def launch(text: str) -> Launch:
@@ -128,3 +129,9 @@ def test_old_versions_have_their_own_fields() -> None:
     new = launch("--sglang-version 0.5.23").args
     assert "speculative_draft_sink_size" in new
     assert "speculative_skip_dp_mlp_sync" not in new
+
+
+@pytest.mark.parametrize("version", ["0.5.5", "0.5.9", "0.5.10", "0.5.12", "0.5.23"])
+def test_ngram_starts_in_every_release_between_the_known_ones(version: str) -> None:
+    made = proposer(launch(f"--speculative-algorithm NGRAM --sglang-version {version}"))
+    assert made.store.settings.max_trie_depth == 18  # type: ignore[attr-defined]

@@ -98,9 +98,9 @@ LAST_SEEN: dict[str, tuple[int, int, int]] = {"speculative_skip_dp_mlp_sync": (0
 
 OWN_FIELDS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int], object]] = {
     # fields that the newest common set lacks: first version, last version, default
-    "speculative_ngram_min_match_window_size": ((0, 5, 5), (0, 5, 5), 1),
-    "speculative_ngram_max_match_window_size": ((0, 5, 5), (0, 5, 5), 12),
-    "speculative_ngram_branch_length": ((0, 5, 5), (0, 5, 5), 18),
+    "speculative_ngram_min_match_window_size": ((0, 5, 5), (0, 5, 9), 1),
+    "speculative_ngram_max_match_window_size": ((0, 5, 5), (0, 5, 9), 12),
+    "speculative_ngram_branch_length": ((0, 5, 5), (0, 5, 9), 18),
     "stream_output": ((0, 4, 9), (0, 5, 9), False),
     "speculative_draft_sink_size": ((0, 5, 23), (9, 0, 0), None),
     "speculative_use_block_verification": ((0, 5, 23), (9, 0, 0), False),
