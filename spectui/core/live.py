@@ -132,6 +132,8 @@ class LiveFold:
         grown, stepped, carried = tokens - arm.tokens, steps - arm.steps, step_tokens - arm.step_tokens
         if grown < 0 or stepped < 0:
             grown, stepped, carried = tokens, steps, step_tokens  # a new pass counts from 0
+        if row.get("phase") == "warmup":
+            stepped = 0  # one short answer, of two steps maybe: its accept length would set the scale of the chart
         since = arm.last_t if arm.last_t is not None and arm.last_t < t else None
         if since is not None and t - since <= 4 * max(self.width_s, 1.0):
             arm.tok_s.spread(since, t, grown)

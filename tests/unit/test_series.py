@@ -114,3 +114,12 @@ def test_live_keeps_gpus_marks_and_passes_over_what_it_cannot_read() -> None:
     assert [m["name"] for m in live.marks] == ["x"]
     assert live.arms["B"].head["algorithm"] == "EAGLE3"
     assert LiveFold().progress is None
+
+
+def test_a_warm_up_request_draws_no_accept_length() -> None:
+    fold = LiveFold()
+    row = {"kind": "sample", "arm": "A", "pass_name": "warm", "running": 0}
+    fold.add({**row, "t": 10.2, "phase": "warmup", "tokens": 16, "steps": 2, "step_tokens": 15})
+    assert all(value is None for value in fold.arms["A"].accept.values(10.2, 5))
+    fold.add({**row, "t": 10.6, "phase": "feed", "tokens": 36, "steps": 12, "step_tokens": 35})
+    assert [v for v in fold.arms["A"].accept.values(10.6, 5) if v is not None] == [2.0]
