@@ -78,6 +78,7 @@ def _without_defaults(profile: Profile) -> Profile:
         if key != "model_path"
         and not (key in ("tp_size", "dp_size", "pp_size", "stream_interval", "page_size") and value == 1)
         and not (key == "served_model_name" and value == server.model_path)
+        and not (key == "cuda_graph_max_bs" and "cuda_graph_max_bs_decode" in server.arguments())  # its older name
     }
     chosen = SpeculativePart(profile.speculative.algorithm, knobs, profile.speculative.plugin)
     return replace(profile, server=replace(server, args=args), speculative=chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import pytest
 from test_evidence import stored
 
 from spectui.cli import run_command_line
+from spectui.core.profile import Profile, ServerPart, SpeculativePart
+from spectui.session import profile_from
 from spectui.store import runs
 
 
@@ -186,3 +188,12 @@ def test_no_odd_number_of_days_removes_every_run(home: Path, capsys: pytest.Capt
     assert run_command_line(["runs", "prune", "--older-than", days]) == 2
     assert "number of days above 0" in capsys.readouterr().err
     assert said(capsys, "runs")["total"] == 1
+
+
+def test_an_argument_with_two_names_is_given_once() -> None:
+    args = {"cuda_graph_max_bs": 256, "cuda_graph_max_bs_decode": 256}
+    whole = Profile("p", None, ServerPart(model_path="m", args=args), SpeculativePart("none", {}))
+    assert profile_from._without_defaults(whole).server.args == {"cuda_graph_max_bs_decode": 256}
+    assert profile_from._without_defaults(
+        replace(whole, server=replace(whole.server, args={"cuda_graph_max_bs": 256}))
+    ).server.args == {"cuda_graph_max_bs": 256}
