@@ -2,7 +2,8 @@
 
 Parts: paint (first paint, in pairs with an empty Textual program in the same environment), home (bytes and processor
 time at 2 Hz while both arms are measured), slow (the same with --slow), stalls (of the event loop meanwhile) and keys
-(how soon a key is answered on a line that takes 8 KB a second). Prints one JSON object with the limits beside it; the
+(how soon a key is answered on a line that takes 8 KB a second; keys_silent: by a terminal that answers no question, as
+some do; keys_slow: with --slow). Prints one JSON object with the limits beside it; the
 exit code is 1 where one is missed.
 """
 
@@ -108,11 +109,12 @@ def stalls(home: str, seconds: float) -> dict[str, float]:
     }
 
 
-def keys(home: str, words: list[str], times: int = 12) -> dict[str, Any]:
+def keys(home: str, words: list[str], times: int = 12, *, answers: bool = True) -> dict[str, Any]:
     """Seconds from a key to its answer on the screen of a terminal at the end of the slow line."""
     screen = pyte.Screen(160, 48)
     stream = pyte.ByteStream(screen)
-    terminal = measured([sys.executable, "-m", "spectui", "demo", *words], home, bytes_per_s=LINE, heard=stream.feed)
+    line: dict[str, Any] = {"bytes_per_s": LINE, "heard": stream.feed, "answers": answers}
+    terminal = measured([sys.executable, "-m", "spectui", "demo", *words], home, **line)
     took = []
     for number in range(times):
         terminal.read(1.3 + 0.17 * number % 0.5)  # at any moment between two frames
@@ -130,6 +132,9 @@ def keys(home: str, words: list[str], times: int = 12) -> dict[str, Any]:
 
 def missed(found: dict[str, Any]) -> list[str]:
     flat = {**found.get("paint", {}), **found.get("home", {}), **found.get("stalls", {}), **found.get("keys", {})}
+    flat["slowest_key_s"] = max(
+        (found[part]["slowest_key_s"] for part in ("keys", "keys_silent", "keys_slow") if part in found), default=0.0
+    )
     flat["slow_bytes_per_s"] = found.get("slow", {}).get("bytes_per_s", 0)
     return [f"{name} {flat[name]} above {limit}" for name, limit in LIMITS.items() if flat.get(name, 0) > limit]
 
@@ -147,6 +152,7 @@ def main() -> int:
             "slow": lambda: rate(["--slow"], home, args.seconds),
             "stalls": lambda: stalls(home, args.seconds),
             "keys": lambda: keys(home, []),
+            "keys_silent": lambda: keys(home, [], answers=False),
             "keys_slow": lambda: keys(home, ["--slow"]),
         }
         found: dict[str, Any] = {name: parts[name]() for name in args.parts or parts}

@@ -16,7 +16,7 @@ from typing import Protocol
 MOVE = re.compile(r"\x1b\[(\d+);\d+H")
 PACE = 6_000
 """Bytes a second that the rows that can wait add at most: above what the home screen needs, below a slow line."""
-PIECE = 400
+PIECE = 250
 """Bytes that go together: what a key may find under way."""
 HOLD_S = 0.1
 """For which all waits once a key has come: about as long as its answer takes to be drawn."""
