@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,3 +23,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((n for n, part in enumerate(_LONGEST_FIRST) if part in path), len(_LONGEST_FIRST))
 
     items.sort(key=place)
+
+
+@pytest.fixture(autouse=True)
+def _signals_are_given_back() -> Iterator[None]:
+    """A command that is called in this process may take signals over; the next test must find them as they were."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in kept.items():
+        if signal.getsignal(number) is not handler and handler is not None:
+            signal.signal(number, handler)

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from spectui.cli import options, shown
@@ -101,12 +101,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    from spectui.session import stored
     from spectui.store import runs
     from spectui.store.run_summary import UNREADABLE
 
     chosen = {name: getattr(args, name, None) for name in ("model", "gpu", "version", "algorithm", "workload", "tag")}
     wanted = runs.Filter(**chosen, text=" ".join(args.words) or None, pinned=getattr(args, "pinned", None))
-    found = [_as_it_is(one) for one in runs.list_runs(wanted)]
+    found = stored.list_as_they_are(wanted)
     limit = getattr(args, "limit", SHOWN)
     if args.json:
         rows = found[: getattr(args, "limit", len(found))]
@@ -123,28 +124,6 @@ def _list(args: argparse.Namespace) -> int:
     if len(found) > limit:
         print(f"… and {len(found) - limit} more: --limit {len(found)}")
     return 0
-
-
-QUIET_S = 60.0
-"""A journal that goes on, perhaps on another node of the same home, has a row at least so often."""
-
-
-def _as_it_is(one: RunSummary) -> RunSummary:
-    """A run without a last row, whose runner is gone and writes nothing any more, does not run."""
-    from spectui.session import running
-    from spectui.store import locations
-
-    if one.status != "running":
-        return one
-    folder = locations.runs_dir() / one.id
-    handle = running.handle_of(folder)
-    try:
-        quiet = time.time() - (folder / "journal.jsonl").stat().st_mtime > QUIET_S
-    except OSError:
-        quiet = True
-    if not quiet or (handle is not None and handle.alive()):
-        return one
-    return replace(one, status="interrupted", reason=one.reason or "its runner is gone and wrote no last row")
 
 
 def _line(one: RunSummary) -> tuple[object, ...]:

@@ -193,7 +193,8 @@ class Sweeper:
             predicted=None if predicted is None else {"setting": setting.name, **predicted.as_json()},
             seconds=round(taken, 3),
         )  # fmt: skip
-        if kept is not None and predicted is not None and status == "measured":
+        made_up = bool(result.arm("A").get("simulated"))  # what misses there tells nothing of this node
+        if kept is not None and predicted is not None and status == "measured" and not made_up:
             self._track(kept, predicted)
         if not speculative and self._know.needs_feeding_text:
             self._record_feeding(record, setting)

@@ -11,8 +11,8 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from spectui.core.result import RunResult
+from spectui.session import stored
 from spectui.store import locations, run_marks
-from spectui.store import runs as history
 from spectui.store.runs import RunSummary
 from spectui.ui.screens import page, runs_rows
 from spectui.ui.screens.sentences import many, sentence
@@ -36,7 +36,7 @@ class RunsScreen(page.Page):
         self._wanted: str | None = None
 
     def read(self) -> tuple[RunSummary, ...]:
-        found = history.list_runs()
+        found = stored.list_as_they_are()
         return tuple(sorted(found, key=lambda run: (not run.pinned, -run.when, run.id)))
 
     def title_words(self) -> str:
