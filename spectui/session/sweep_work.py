@@ -193,9 +193,9 @@ class Sweeper:
             predicted=None if predicted is None else {"setting": setting.name, **predicted.as_json()},
             seconds=round(taken, 3),
         )  # fmt: skip
-        made_up = bool(result.arm("A").get("simulated"))  # what misses there tells nothing of this node
-        if kept is not None and predicted is not None and status == "measured" and not made_up:
-            self._track(kept, predicted)
+        if kept is not None and predicted is not None and status == "measured":
+            for miss in misses_of(kept, predicted, simulated=bool(result.arm("A").get("simulated"))):
+                tracking.note(miss)
         if not speculative and self._know.needs_feeding_text:
             self._record_feeding(record, setting)
 
@@ -248,17 +248,6 @@ class Sweeper:
             return None
         self._measured[name, level] = MeasuredCell(name, level, folder, result, one, bool(early), early)
         return self._measured[name, level]
-
-    def _track(self, kept: MeasuredCell, predicted: Prediction) -> None:
-        if predicted.kind not in tracking.KINDS:
-            return
-        pairs = [
-            ("accept length", predicted.accept_length, kept.one.accept_length),
-            ("tokens a second", predicted.tokens_per_s, kept.one.output_tokens_per_s),
-        ]
-        for quantity, guess, found in pairs:
-            if found:
-                tracking.note(tracking.Miss(predicted.kind, quantity, guess, found, kept.setting, kept.folder.name))
 
     def _record_feeding(self, record: ServerRecord, setting: Setting) -> None:
         """The feeding prompts once through the server without speculation: their text is what NGRAM will know. Several
@@ -320,3 +309,18 @@ def plan_json(plan: SweepPlan, predicted: dict[Cell, Prediction], missing: dict[
         "predicted": [{"setting": name, **one.as_json()} for (name, _), one in predicted.items()],
         "missing": [[name, level, why] for (name, level), why in missing.items()],
     }
+
+
+def misses_of(kept: MeasuredCell, predicted: Prediction, *, simulated: bool) -> list[tracking.Miss]:
+    """What the prediction was off by. Of a simulated server nothing: it tells nothing of this node."""
+    if simulated or predicted.kind not in tracking.KINDS:
+        return []
+    pairs = [
+        ("accept length", predicted.accept_length, kept.one.accept_length),
+        ("tokens a second", predicted.tokens_per_s, kept.one.output_tokens_per_s),
+    ]
+    return [
+        tracking.Miss(predicted.kind, quantity, guess, found, kept.setting, kept.folder.name)
+        for quantity, guess, found in pairs
+        if found
+    ]

@@ -126,7 +126,7 @@ def test_measured_stands_beside_what_was_predicted_before(swept: dict[str, Any])
     assert short["predicted"]["accept_length"] == pytest.approx(short["measured"]["accept_length"], rel=0.2)
     first = swept["settings"]["none"]["by_concurrency"][0]
     assert first["predicted"] is None
-    assert {m.kind for m in tracking.misses()} == {"several at a time", "chain"}
+    assert tracking.misses() == (), "what misses on simulated servers tells nothing of this node"
     rows = {(r["setting"], r["concurrency"]): r for r in swept["said"]["map"]}
     assert rows["none", 2]["draft_tokens"] == 1
     assert rows["NGRAM 4 draft tokens", 2]["predicted"]["accept_length"] == cell["predicted"]["accept_length"]

@@ -6,6 +6,7 @@ import itertools
 import json
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from core_records import arm_head, head, record, row_of
 
 from spectui.core.profile import Profile, ServerPart, SpeculativePart
 from spectui.core.result import fold as fold_run
+from spectui.predict import tracking
 from spectui.predict.settings_grid import Axes
-from spectui.session import SessionError, sweep_best, sweep_saving, sweep_sources, sweep_spec, sweeping
+from spectui.session import SessionError, sweep_best, sweep_saving, sweep_sources, sweep_spec, sweep_work, sweeping
 from spectui.session.running import RunOptions
 from spectui.session.sweep_best import MeasuredCell
 from spectui.session.sweep_knowledge import Knowledge
@@ -371,3 +373,14 @@ def test_states_are_plain_json() -> None:
     assert json.loads(json.dumps(state.as_json()))["settings"][0]["name"] == "none"
     assert isinstance(state, SweepState)
     assert asdict(make("none"))["keep_losers"] is False
+
+
+def test_what_a_prediction_missed_is_kept_by_kind_but_of_no_simulated_server() -> None:
+    one = SimpleNamespace(accept_length=2.5, output_tokens_per_s=None)
+    kept: Any = SimpleNamespace(one=one, setting="NGRAM 8", folder=Path("/runs/a"))
+    guessed: Any = SimpleNamespace(kind=tracking.CHAIN, accept_length=2.4, tokens_per_s=900.0)
+    miss = tracking.Miss(tracking.CHAIN, "accept length", 2.4, 2.5, "NGRAM 8", "a")
+    assert sweep_work.misses_of(kept, guessed, simulated=False) == [miss]
+    assert sweep_work.misses_of(kept, guessed, simulated=True) == []
+    guessed.kind = "no prediction"
+    assert sweep_work.misses_of(kept, guessed, simulated=False) == []
