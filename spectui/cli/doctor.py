@@ -8,16 +8,11 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from spectui.cli import options
 from spectui.core.safe import safe_text
-
-if TYPE_CHECKING:
-    from spectui.core.gpu import GpuReading
-    from spectui.hosts.gpu_facts import LocalProcess
 
 EXAMPLES = """examples:
   spectui doctor
@@ -136,7 +131,7 @@ def locale_row(environ: Mapping[str, str] = os.environ) -> Row:
 
 
 def gpus() -> Row:
-    from spectui.hosts.gpu_facts import OTHER_SERVER, owners, utilization_mean
+    from spectui.hosts.gpu_facts import OTHER_SERVER, local_processes, owners, utilization_mean
     from spectui.hosts.gpus import read_once
 
     panel = read_once()
@@ -168,22 +163,6 @@ _HELD = {
     "outside this container": "held by a process outside this container",
     "not ours (name differs)": "held by a process that is no model server",
 }
-
-
-def local_processes(readings: Sequence[GpuReading]) -> dict[int, LocalProcess]:
-    """What this machine's process table says of the numbers that the driver lists."""
-    import psutil
-
-    from spectui.hosts.gpu_facts import LocalProcess
-
-    found = {}
-    for pid in {pid for reading in readings for pid, _ in reading.processes}:
-        try:
-            process = psutil.Process(pid)
-            found[pid] = LocalProcess(process.name(), process.create_time())
-        except psutil.Error:
-            continue  # a number of the host's, which means nobody here
-    return found
 
 
 def proxies(environ: Mapping[str, str] = os.environ) -> Row:

@@ -124,3 +124,17 @@ def gpus_of(pids: Collection[int], readings: Iterable[GpuReading]) -> tuple[int,
     """NVML indices of the GPUs on which one of these processes has memory."""
     wanted = set(pids)
     return tuple(r.index for r in readings if wanted.intersection(r.pids or ()))
+
+
+def local_processes(readings: Sequence[GpuReading]) -> dict[int, LocalProcess]:
+    """What this machine's process table says of the numbers that the driver lists. Blocks for some milliseconds."""
+    import psutil
+
+    found = {}
+    for pid in {pid for reading in readings for pid, _ in reading.processes}:
+        try:
+            process = psutil.Process(pid)
+            found[pid] = LocalProcess(process.name(), process.create_time())
+        except psutil.Error:
+            continue  # a number of the host's, which means nobody here
+    return found

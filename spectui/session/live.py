@@ -102,7 +102,8 @@ class Live(Flips, Runs):
         if readings:
             from psutil import pid_exists
 
-            from spectui.session.showing_gpu import holders, local_processes, pids_at
+            from spectui.hosts.gpu_facts import local_processes
+            from spectui.session.showing_gpu import holders, pids_at
 
             for arm in self.arms.values():
                 if arm.live and not arm.managed and not any(map(pid_exists, arm.pids[:1])):

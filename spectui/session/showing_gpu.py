@@ -92,20 +92,6 @@ def mean_words(live: Live) -> str:
     return f"{now.text} now{over}"
 
 
-def local_processes(readings: Sequence[GpuReading]) -> dict[int, LocalProcess]:
-    """What this machine's process table says of the numbers that the driver lists. Blocks for some milliseconds."""
-    import psutil
-
-    found = {}
-    for pid in {pid for reading in readings for pid, _ in reading.processes}:
-        try:
-            process = psutil.Process(pid)
-            found[pid] = LocalProcess(process.name(), process.create_time())
-        except psutil.Error:
-            continue  # a number of the host's, which means nobody here
-    return found
-
-
 def pids_at(url: str) -> tuple[int, ...]:
     """The processes of a server of this node that spectui did not start; none where it cannot be told. Blocks."""
     from spectui.hosts import discover

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from scripted_server import ScriptedServer, Talk
@@ -362,7 +363,10 @@ def test_proxies_of_the_environment_are_ignored(opened, monkeypatch: pytest.Monk
         assert sink.ending.state == "complete"
 
 
-def test_the_middle_of_a_stream_is_laid_aside_with_its_stamps() -> None:
+@contextlib.contextmanager
+def second_event_laid_aside() -> Iterator[tuple[EpollTransport, Kept, Any]]:
+    """A stream of two events, of which the second was read and not looked at yet."""
+
     def slow(talk: Talk) -> None:
         talk.head()
         talk.event({"a": 1})
@@ -378,6 +382,12 @@ def test_the_middle_of_a_stream_is_laid_aside_with_its_stamps() -> None:
         server.gate.set()
         while not transport._held:
             transport._gather(time.monotonic() + 1.0)
+        yield transport, sink, exchange
+        transport.close()
+
+
+def test_the_middle_of_a_stream_is_laid_aside_with_its_stamps() -> None:
+    with second_event_laid_aside() as (transport, sink, exchange):
         assert len(sink.pieces) == 1, "read, and not looked at yet"
         read = time.time_ns()
         transport.settle()
@@ -385,27 +395,11 @@ def test_the_middle_of_a_stream_is_laid_aside_with_its_stamps() -> None:
         assert sink.pieces[0][1] < sink.pieces[1][1] <= read
         assert not transport._held
         transport.stop(exchange)
-        transport.close()
 
 
 def test_what_lies_aside_is_told_before_a_stop() -> None:
-    def slow(talk: Talk) -> None:
-        talk.head()
-        talk.event({"a": 1})
-        talk.gate.wait(20)
-        talk.event({"b": 2})
-        talk.wait_for_hang_up()
-
-    with ScriptedServer(slow) as server:
-        transport = EpollTransport(place_of(server.url), {})
-        sink = Kept()
-        exchange = transport.start(CALL, sink)
-        until(transport, lambda: sink.pieces)
-        server.gate.set()
-        while not transport._held:
-            transport._gather(time.monotonic() + 1.0)
+    with second_event_laid_aside() as (transport, sink, exchange):
         transport.stop(exchange)
-        transport.close()
     assert len(sink.pieces) == 2
     assert sink.ending is not None
     assert sink.ending.state == "stopped"
