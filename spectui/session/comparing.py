@@ -92,19 +92,19 @@ def compare_sources(
         if looked is not None or reasons:
             known = row.verdict.reasons if row.verdict.word == NOT_FAIR else ()
             row = replace(row, verdict=verdict(row.throughput, list(dict.fromkeys([*known, *reasons]))))
-        row, note = remarks.without_known(row, sides, max(sd, drift) if row.turns < 2 else sd)
+        row, note = remarks.without_known(row, sides, max(sd, row.apart))
         if note:
             apart.append(note)
         if row.verdict.word == NO_DIFFERENCE:
             bare = compare(*sides, drift=0.0).throughput
-            row = replace(row, verdict=_beyond_noise(row, bare, floor, sd, drift))
+            row = replace(row, verdict=_beyond_noise(row, bare, floor, sd))
         rows.append(row)
     said = remarks.answers_text(told)
     notes = (*remarks.notes(a, b, rows, floors, looks or {}), *apart)
     return Compared(tuple(rows), a, b, chosen, said, floors, dict(looks or {}), notes)
 
 
-def _beyond_noise(row: Comparison, bare: Estimate | None, floor: Floor | None, sd: float, drift: float) -> Verdict:
+def _beyond_noise(row: Comparison, bare: Estimate | None, floor: Floor | None, sd: float) -> Verdict:
     """What is needed, where a part of the error does not shrink with more prompts. ``bare``: without that part."""
     if bare is None or bare.units < MIN_UNITS:
         return row.verdict
@@ -112,8 +112,8 @@ def _beyond_noise(row: Comparison, bare: Estimate | None, floor: Floor | None, s
     if not need.reachable:
         return Verdict(NO_DIFFERENCE, (need.text,))  # what the prompts leave open weighs more
     if row.turns < 2:
-        what = f"{100 * drift:.1f} % allowed for what changes between arms that are not measured by turns"
-        return Verdict(NO_DIFFERENCE, (noise.need_text(bare, drift, what),))
+        what = f"{100 * row.apart:.1f} % allowed for what changes between arms that are not measured by turns"
+        return Verdict(NO_DIFFERENCE, (noise.need_text(bare, row.apart, what),))
     if floor is None or sd <= 0:
         return row.verdict
     return Verdict(NO_DIFFERENCE, (noise.need_text(bare, sd, f"this node's noise floor of {100 * sd:.1f} %"),))

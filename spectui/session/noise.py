@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import exp, lcm, log, sqrt
 from pathlib import Path
+from time import gmtime, strftime
 from typing import Any
 
 from spectui.core.compare import DRIFT, compare
@@ -171,8 +171,8 @@ def floors_of(result: RunResult, prompts: int) -> list[Floor]:
     """One a concurrency, of so many prompts each time; empty where fewer than three times were measured."""
     found = []
     for level in dict.fromkeys(key[1] for key in result.passes):
-        ratios, speeds = _ratios(result, level, prompts)
-        made = noise_floor(ratios)
+        times = _times(result, level, prompts)
+        made = noise_floor([time.bare for time in times])
         if made is None:
             continue
         node, gpu, model = place_of(result, "A")
@@ -185,12 +185,12 @@ def floors_of(result: RunResult, prompts: int) -> list[Floor]:
                 made.sd,
                 made.largest,
                 made.runs,
-                sum(1 for e in ratios if e.excludes_one),
-                tuple(round(log(e.ratio), 6) for e in ratios),
+                sum(1 for time in times if time.shown.excludes_one),
+                tuple(round(log(time.bare.ratio), 6) for time in times),
                 str(result.arm("A").get("algorithm") or ""),
                 str((result.head.get("workload") or {}).get("name") or ""),
-                time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                _apart(speeds),
+                strftime("%Y-%m-%dT%H:%M:%SZ", gmtime()),
+                _apart([time.speeds for time in times]),
             )
         )
     return found
@@ -206,22 +206,33 @@ def _apart(speeds: Sequence[tuple[float, float]]) -> float:
     return sqrt(spread)  # the mean of both sides' variances, twice
 
 
-def _ratios(result: RunResult, level: int, prompts: int) -> tuple[list[Estimate], list[tuple[float, float]]]:
-    """Of each time but the first: the ratio, and both sides' output throughput."""
+@dataclass(frozen=True, slots=True)
+class _Time:
+    """One of the times that the server was compared with itself."""
+
+    bare: Estimate
+    """With nothing allowed for: all times go by turns, those of one block too."""
+    shown: Estimate
+    """As a comparison would show it without a floor."""
+    speeds: tuple[float, float]
+    """Output tok/s of both sides."""
+
+
+def _times(result: RunResult, level: int, prompts: int) -> list[_Time]:
+    """All but the first."""
     a, b = (next((p for k, p in result.passes.items() if k[:2] == (name, level)), None) for name in "AB")
     if a is None or b is None:
-        return [], []
+        return []
     last = min(max(r.index for r in p.records) for p in (a, b))
-    ratios, speeds = [], []
+    times = []
     for number in range(1, (last + 1) // prompts):
         inside = range(number * prompts, (number + 1) * prompts)
         parts = [replace(p, records=tuple(r for r in p.records if r.index in inside)) for p in (a, b)]
         sides = [replace(side_of(result, p.key), result=part) for p, part in zip((a, b), parts, strict=True)]
-        estimate = compare(*sides, drift=0.0).throughput  # all times go by turns, one of few blocks too
-        if estimate is not None:
-            ratios.append(estimate)
-            speeds.append((parts[0].output_tokens_per_s or 0.0, parts[1].output_tokens_per_s or 0.0))
-    return ratios, speeds
+        bare, shown = (compare(*sides, drift=drift).throughput for drift in (0.0, DRIFT))
+        if bare is not None and shown is not None:
+            times.append(_Time(bare, shown, (parts[0].output_tokens_per_s or 0.0, parts[1].output_tokens_per_s or 0.0)))
+    return times
 
 
 def _path() -> Path:

@@ -88,9 +88,12 @@ def _out_of_turn(a: ArmSource, b: ArmSource, rows: Sequence[Comparison], floors:
     late = [row.concurrency for row in rows if row.turns < 2 and row.verdict.word != NOT_FAIR]
     if not late:
         return
-    share = max(floors[at].drift if at in floors else DRIFT for at in late)
+    widest = max((row for row in rows if row.concurrency in late), key=lambda row: row.apart)
+    share, seen = widest.apart, floors[widest.concurrency].drift if widest.concurrency in floors else DRIFT
     where = "" if len(late) == len(rows) else f"{', '.join(f'×{at}' for at in late)}: "
-    source = "as seen on this node" if any(at in floors and floors[at].drift > DRIFT for at in late) else "a guess"
+    source = "as seen on this node" if seen > DRIFT else "a guess"
+    if share > seen:
+        source = "they were measured for so short a time that one pause of a server weighs that much"
     todo = f"at least {2 * max(late)} requests let them take turns"
     if a.folder != b.folder:
         todo = "one command that names both servers lets them take turns"

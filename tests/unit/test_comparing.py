@@ -70,13 +70,15 @@ def test_the_noise_floor_widens_the_interval_and_is_named() -> None:
     assert held.as_json()["by_concurrency"][0]["noise_floor"]["sd"] == 0.08
 
 
-def by_turns(level: int, blocks: int, each: int, *, slow: float = 1.0, start: float = 1000.0) -> list[Row]:
-    """Two arms without speculation in alternating blocks; those of B take ``slow`` times as long."""
+def by_turns(
+    level: int, blocks: int, each: int, *, slow: float = 1.0, start: float = 1000.0, takes: float = 1.0
+) -> list[Row]:
+    """Two arms without speculation in alternating blocks of ``takes`` seconds; those of B take ``slow`` times that."""
     rows = [made.head(made.arm_head("A", "none"), made.arm_head("B", "none"), node={"host": "node"})]
     t = start
     for number in range(blocks):
         for arm in "AB" if number % 2 == 0 else "BA":
-            lasts = (1.0 + 0.02 * (number % 3)) * (slow if arm == "B" else 1.0)
+            lasts = takes * (1.0 + 0.02 * (number % 3)) * (slow if arm == "B" else 1.0)
             for i in range(each):
                 at = t + lasts * (i // level)
                 record = made.record(
@@ -94,7 +96,7 @@ def both(rows: list[Row], name: str = "both") -> tuple[ArmSource, ArmSource]:
 
 
 def test_one_block_each_is_one_after_the_other_and_allowed_for() -> None:
-    once = comparing.compare_sources(*both(by_turns(8, 1, 8, slow=1.04), "once"))
+    once = comparing.compare_sources(*both(by_turns(8, 1, 8, slow=1.04, takes=4.0), "once"))
     row = once.rows[0]
     assert (row.turns, row.verdict.word) == (0, "no difference shown")
     assert "not measured by turns only differences of about 15 %" in row.verdict.reasons[0]
@@ -106,6 +108,19 @@ def test_one_block_each_is_one_after_the_other_and_allowed_for() -> None:
     often = comparing.compare_sources(*both(by_turns(8, 5, 8, slow=1.04, start=9e3), "often"))
     assert (often.rows[0].turns, often.rows[0].verdict.word) == (5, "faster")
     assert not any("by turns" in note for note in often.notes)
+
+
+def test_one_short_block_each_carries_no_verdict_that_a_pause_of_the_server_could_have_made() -> None:
+    """Bursts of 0.6 s, one server against itself, lay 17 % apart now and then: that much is no difference there."""
+    short = comparing.compare_sources(*both(by_turns(16, 1, 16, slow=1.17, takes=0.6), "short"))
+    row = short.rows[0]
+    assert (row.turns, row.verdict.word) == (0, "no difference shown")
+    assert row.apart == pytest.approx(0.15, rel=0.03)
+    assert any("one pause of a server weighs that much) is added" in note for note in short.notes)
+    longer = comparing.compare_sources(*both(by_turns(16, 1, 16, slow=1.17, takes=9.0, start=9e3), "longer"))
+    assert (longer.rows[0].turns, longer.rows[0].verdict.word) == (0, "faster")
+    twice = comparing.compare_sources(*both(by_turns(16, 1, 16, slow=2.0, takes=0.6, start=9e4), "twice"))
+    assert twice.rows[0].verdict.word == "faster"
 
 
 def test_few_blocks_by_turns_say_what_would_make_more() -> None:

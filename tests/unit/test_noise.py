@@ -74,6 +74,25 @@ def test_what_changes_from_one_time_to_the_next_is_told_apart_from_what_turns_le
     assert replace(found, apart=0.0).drift == 0.05
 
 
+def test_what_a_comparison_would_have_shown_allows_for_a_pause_where_each_time_is_one_short_block() -> None:
+    """Of bursts of a second, 12 % apart now and then, as one real server's were: no verdict, and the spread is kept."""
+    slower = [0.0, 0.12, -0.01, 0.1, 0.0, 0.02]
+    result = against_itself(5, 8, slower)
+    rows = [made.head(made.arm_head("A", "none"), made.arm_head("B", "none"), node={"host": "node"})]
+    for key in (("A", 1, "warm"), ("B", 1, "warm")):
+        for r in result.passes[key].records:
+            at = 1000.0 * (r.index // 8) + (10.0 if r.arm == "B" else 0.0)
+            burst = replace(
+                r, concurrency=8, block=r.index // 8, start_s=at, first_s=at + 0.1,
+                last_s=at + r.end_s - r.start_s, end_s=at + r.end_s - r.start_s,
+            )  # fmt: skip
+            rows.append(made.row_of(burst))
+    (found,) = noise.floors_of(fold(rows), 8)
+    assert (found.concurrency, found.times, found.verdicts) == (8, 5, 0)
+    assert found.largest == pytest.approx(0.12, abs=0.01)
+    assert found.sd > 0.05
+
+
 @pytest.mark.parametrize(
     ("levels", "requests", "size", "prompts"), [((1, 4, 16), 32, 4, 32), ((1,), 8, 1, 8), ((1, 7, 16), 32, 16, 32)]
 )
