@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 from typing import Any
@@ -23,6 +24,7 @@ def open_screen(args: argparse.Namespace, targets: tuple[str, ...], **more: Any)
             "spectui check",
             EXIT_USAGE,
         )
+    gc.disable()  # until the session is there: a sweep through all that was imported would delay the first frame
     from spectui.ui.opening import open_app
 
     began = time.time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import os
 import select
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
@@ -112,6 +114,14 @@ class SpectuiApp(InOrder):
     def get_default_screen(self) -> Screen[None]:
         return HomeScreen()
 
+    def refresh_css(self, animate: bool = True) -> None:
+        """Before there is a screen, a chosen theme only gives the style sheet other colours; it is read when it is
+        first needed."""
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:
+            self.stylesheet.set_variables(self.get_css_variables())
+
     def on_mount(self) -> None:
         self._listen_to_signals()
         self.set_interval((SLOW_PAINT_S if self.slow else PAINT_S) / len(TICKS), self._tick)
@@ -135,6 +145,10 @@ class SpectuiApp(InOrder):
         return self._make(), Actions(self)
 
     def _loaded(self, made: tuple[Live, Actions]) -> None:
+        if not gc.isenabled():
+            gc.freeze()  # what was imported stays until the end: no later sweep need walk through it
+            gc.enable()
+        self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))
         live, self._actions = made
         self.live_or_none = live
         live.start()
