@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 FORMS = ("braille", "block", "ascii")
@@ -42,8 +41,7 @@ def points_of(values: Sequence[float | None], until: float, width_s: float) -> t
     return tuple(((first + i + 0.5) * width_s, value) for i, value in enumerate(values))
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(NamedTuple):
     values: tuple[float | None, ...]
     """One for each dot column; None leaves a gap."""
     tag: str

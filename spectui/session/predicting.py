@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from spectui.core.passes import PassResult
@@ -108,14 +107,14 @@ def at_step_times(found: Prediction, staged: Staged, run: Path | None, last: Pas
     chain = setting.algorithm in _FAMILY
     kind = tracking.CHAIN if chain else tracking.SEVERAL if last.concurrency > 1 else tracking.OTHER_TEXT
     error = None if found.exact else tracking.spreads()[kind].log_error
-    found = replace(found, error=error, kind=tracking.EXACT if found.exact else kind)
+    found = found._replace(error=error, kind=tracking.EXACT if found.exact else kind)
     try:
         whole = running.result_of(run) if run is not None else None
         setup = step_times.setup_of(whole, last.arm) if whole is not None else None
     except (SessionError, OSError, KeyError):
         whole = setup = None
     if whole is not None and not found.given:
-        found = replace(found, of=made_of(whole, last))
+        found = found._replace(of=made_of(whole, last))
     assert found.accept_length is not None
     if setup is not None:
         model = StepTimeModel.of(step_times.samples(), setup)
@@ -130,8 +129,8 @@ def at_step_times(found: Prediction, staged: Staged, run: Path | None, last: Pas
                 tokens=request and request[0],
                 overhead_s=request[1] if request else 0.0,
             )
-            return replace(found, tokens_per_s=made.tokens_per_s, step_time_of="this node's step times")
-    return found if last.algorithm == setting.algorithm else replace(found, tokens_per_s=None)
+            return found._replace(tokens_per_s=made.tokens_per_s, step_time_of="this node's step times")
+    return found if last.algorithm == setting.algorithm else found._replace(tokens_per_s=None)
 
 
 def made_of(result: RunResult, one: PassResult) -> str:
@@ -156,7 +155,7 @@ def note_miss(prediction: Prediction, setting: str, folder: Path, result: RunRes
     for quantity, guess, found in pairs:
         if guess and found:
             tracking.note(tracking.Miss(prediction.kind, quantity, guess, found, setting, folder.name))
-    return replace(prediction, of="")
+    return prediction._replace(of="")
 
 
 _FLAGS = {

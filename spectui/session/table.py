@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from spectui.core.compare import Comparison
 from spectui.core.metric import BY_KEY, significant
@@ -39,7 +38,7 @@ def table(
         TableRow("answers", note=answers) if answers else _row("requests", a, b, None),
     ]
     if not final:
-        rows = [replace(row, against="…" if row.against == NO_DIFFERENCE else row.against) for row in rows]
+        rows = [row._replace(against="…" if row.against == NO_DIFFERENCE else row.against) for row in rows]
     return rows
 
 

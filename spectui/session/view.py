@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spectui.core.gpu import GpuReading
+if TYPE_CHECKING:
+    from spectui.core.gpu import GpuReading
 
 Point = tuple[float, float | None]
 """(epoch seconds, value); None is a gap."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class SettingView(NamedTuple):
@@ -18,8 +22,7 @@ class SettingView(NamedTuple):
     staged: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(NamedTuple):
     """What a staged change would accept, known without a restart."""
 
     accept_length: float | None = None
@@ -73,8 +76,7 @@ class StartView(NamedTuple):
     """The phase that goes on, with how far it is: ``graph capture 14 of 20``."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArmView:
+class ArmView(NamedTuple):
     """One arm, as its card shows it."""
 
     name: str
@@ -118,8 +120,7 @@ class RunView(NamedTuple):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(NamedTuple):
     """One metric × (A, B, A against B), already in words."""
 
     name: str
@@ -138,8 +139,7 @@ class Answer(NamedTuple):
     done: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """What happens, and which keys are the next ones (ids of commands, the most useful first)."""
 
     text: str
@@ -147,8 +147,7 @@ class Status:
     keys: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """Everything the home screen draws, at one moment."""
 
     now: float
@@ -156,20 +155,20 @@ class Snapshot:
     arms: tuple[ArmView, ...]
     focus: str
     run: RunView | None
-    tok_s: dict[str, tuple[Point, ...]] = field(default_factory=dict)
-    accept: dict[str, tuple[Point, ...]] = field(default_factory=dict)
-    tok_s_now: dict[str, str] = field(default_factory=dict)
-    accept_now: dict[str, str] = field(default_factory=dict)
+    tok_s: Mapping[str, tuple[Point, ...]] = NOTHING
+    accept: Mapping[str, tuple[Point, ...]] = NOTHING
+    tok_s_now: Mapping[str, str] = NOTHING
+    accept_now: Mapping[str, str] = NOTHING
     marks: tuple[tuple[float, str], ...] = ()
-    break_even: dict[str, float] = field(default_factory=dict)
+    break_even: Mapping[str, float] = NOTHING
     gpus: tuple[GpuReading, ...] = ()
     gpu_note: str = ""
-    gpu_history: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
-    gpu_owner: dict[str, str] = field(default_factory=dict)
+    gpu_history: Mapping[str, tuple[float | None, ...]] = NOTHING
+    gpu_owner: Mapping[str, str] = NOTHING
     """UUID -> arm."""
     gpu_mean: str = ""
     """Mean utilization over those that report it; empty without any."""
-    gpu_holders: dict[str, str] = field(default_factory=dict)
+    gpu_holders: Mapping[str, str] = NOTHING
     """UUID -> who else holds it, in words: foreign processes, or ones that cannot be seen."""
     wait: RunView | None = None
     """What is waited for where it is no run: a start, with its share and the time left."""
@@ -177,8 +176,8 @@ class Snapshot:
     """Right edge of the charts where it stands still: the end of the last run. None: they move on with ``now``."""
     table: tuple[TableRow, ...] = ()
     answer: Answer | None = None
-    logs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    log_titles: dict[str, str] = field(default_factory=dict)
+    logs: Mapping[str, tuple[str, ...]] = NOTHING
+    log_titles: Mapping[str, str] = NOTHING
     verdict: str = ""
     status: Status = Status("")
     summary: str = ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 
 from spectui.session.view import Snapshot
@@ -47,6 +46,6 @@ def respoken(shot: Snapshot, keys: Mapping[str, str]) -> Snapshot:
     """The same moment, its sentences with the operator's own keys."""
     if not keys:
         return shot
-    arms = tuple(replace(arm, trouble=spoken(arm.trouble, keys), idle=spoken(arm.idle, keys)) for arm in shot.arms)
-    status = replace(shot.status, text=spoken(shot.status.text, keys))
-    return replace(shot, arms=arms, status=status)
+    arms = tuple(arm._replace(trouble=spoken(arm.trouble, keys), idle=spoken(arm.idle, keys)) for arm in shot.arms)
+    status = shot.status._replace(text=spoken(shot.status.text, keys))
+    return shot._replace(arms=arms, status=status)

@@ -111,8 +111,7 @@ def relaunching() -> Snapshot:
         ("start", 4.1, 4.0), ("weights", 21.4, 20.9), ("memory pool", 1.2, 1.1), ("graph capture", None, 31.0),
         ("draft graph capture", None, 12.0), ("warm-up", None, 4.0),
     )  # fmt: skip
-    a = replace(
-        shot.arms[0],
+    a = shot.arms[0]._replace(
         state="starting",
         trouble="starting: graph capture 14 of 20, about 0:22 left",
         settings=(SettingView("num_draft_tokens", "draft tokens", "12"), *shot.arms[0].settings[1:]),
@@ -122,7 +121,7 @@ def relaunching() -> Snapshot:
     wait = RunView("", "", ("A",), True, "A starts ▸ graph capture 14 of 20", "", 0.58, 22.0)
     done = RunView("r", "json", ("A", "B"), False, "json ▸ warm pass ▸ 4 at a time", "", None, None, "complete")
     status = Status(f"A: {a.trouble}", "warn", ("stop", "log", "focus_arm", "help", "quit"))
-    return replace(shot, arms=(a, shot.arms[1]), run=done, wait=wait, chart_now=NOW, status=status)
+    return shot._replace(arms=(a, shot.arms[1]), run=done, wait=wait, chart_now=NOW, status=status)
 
 
 def staged() -> Snapshot:
@@ -136,9 +135,8 @@ def staged() -> Snapshot:
     )
     keys = ("apply", "drop", "knob_up", "knob_down", "settings", "algorithm", "run", "compare", "save", "help", "quit")
     guess = TableRow("  predicted · tok/s", "4.80 · 365", "", "measured A +2 %", "dim")
-    return replace(
-        shot,
-        arms=(replace(shot.arms[0], settings=settings, staged=True), shot.arms[1]),
+    return shot._replace(
+        arms=(shot.arms[0]._replace(settings=settings, staged=True), shot.arms[1]),
         run=done,
         chart_now=NOW,
         table=(*TABLE[:2], guess, *TABLE[2:]),
@@ -150,10 +148,9 @@ def lost() -> Snapshot:
     """A GPU of arm A no longer answers, and B is not there."""
     shot = running()
     trouble = "GPU 2 is lost: the driver no longer answers for it (nvidia-smi, dmesg) — l shows the log"
-    a = replace(shot.arms[0], state="GPU lost", trouble=trouble)
+    a = shot.arms[0]._replace(state="GPU lost", trouble=trouble)
     b = ArmView("B", "none", "nothing here yet: o chooses a server, a profile or a stored run")
-    return replace(
-        shot,
+    return shot._replace(
         arms=(a, b),
         run=None,
         gpus=tuple(replace(r, lost=True) if r.index == 2 else r for r in shot.gpus),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -45,7 +44,7 @@ def test_axes_have_nice_steps_and_times() -> None:
 
 
 def test_marks_and_the_break_even_line_stand_where_they_belong() -> None:
-    data = replace(DATA, marks=(Mark(NOW - 60, "flush"),), references=(Reference(300, "A breaks even 300"),))
+    data = DATA._replace(marks=(Mark(NOW - 60, "flush"),), references=(Reference(300, "A breaks even 300"),))
     rows = text_of(data, 100).split("\n")
     at = next(row.index("▼flush") for row in rows if "▼flush" in row)
     assert abs(at - 4 - (100 - 4 - 19) / 2) <= 2
@@ -101,7 +100,7 @@ def test_no_size_and_no_value_breaks_it(
 ) -> None:
     line = Line("A", tuple(sorted(points, key=lambda p: p[0])), "12")
     data = ChartData("t", "u", (line, steady(3, "B")), NOW, references=(Reference(reference, "even"),))
-    data = replace(data, marks=(Mark(NOW - 20, "flush"), Mark(NOW - 19, "restart")))
+    data = data._replace(marks=(Mark(NOW - 20, "flush"), Mark(NOW - 19, "restart")))
     view = View((NOW - 40, NOW - 39.5) if zoomed else None, cursor)
     drawn = draw(data, view, width, height, form=form)
     assert len(drawn.rows) <= height
@@ -118,7 +117,7 @@ def test_every_height_shows_both_values(height: int) -> None:
 
 def test_the_bounds_do_not_waver() -> None:
     first = draw(DATA, View(), 77, 12)
-    lower = replace(DATA, lines=(steady(250),))
+    lower = DATA._replace(lines=(steady(250),))
     assert draw(lower, View(), 77, 12, kept=first.kept).kept.scale == first.kept.scale
     assert draw(lower, View(), 77, 12, kept=Kept()).kept.scale != first.kept.scale
 
@@ -136,9 +135,9 @@ async def test_equal_data_draws_nothing_again_and_a_new_value_only_its_cells() -
         chart.show(DATA)
         await pilot.pause()
         before = chart.spans_asked
-        chart.show(replace(DATA))
+        chart.show(DATA._replace())
         assert chart.spans_asked == before
-        chart.show(replace(DATA, lines=(replace(DATA.lines[0], current="373"), DATA.lines[1])))
+        chart.show(DATA._replace(lines=(DATA.lines[0]._replace(current="373"), DATA.lines[1])))
         assert chart.spans_asked == before + 1
         await pilot.pause()
         assert any(line.endswith("A 373") for line in chart.text_lines())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +131,7 @@ async def test_the_card_in_full() -> None:
 
 async def test_trouble_takes_the_second_line_and_a_third_where_it_is_long() -> None:
     trouble = "failed: out of memory in the KV pool, mem_fraction_static 0.88 in force — l shows the log"
-    lines = await shown(ArmCard(), replace(CARD, state="failed", trouble=trouble), width=60)
+    lines = await shown(ArmCard(), CARD._replace(state="failed", trouble=trouble), width=60)
     assert lines[0].startswith("A ✗ failed")
     assert lines[1].startswith("✗ failed: out of memory")
     assert lines[2].endswith("l shows the log")
@@ -140,7 +139,7 @@ async def test_trouble_takes_the_second_line_and_a_third_where_it_is_long() -> N
 
 
 async def test_simulated_is_said_in_the_first_line_and_in_the_compact_one() -> None:
-    data = replace(CARD, simulated=True)
+    data = CARD._replace(simulated=True)
     assert "simulated" in (await shown(ArmCard(), data))[0]
     compact = await shown(ArmCard(compact=True), data)
     assert len(compact) == 1
@@ -153,7 +152,7 @@ async def test_the_card_in_a_border_has_its_title_there() -> None:
     app.CSS = "Lines { width: 100%; border: round white; }"
     async with app.run_test(size=(80, 8)) as pilot:
         card.styles.border = ("round", "white")
-        card.show(replace(CARD, address="[b]x[/]"))
+        card.show(CARD._replace(address="[b]x[/]"))
         await pilot.pause()
         text = [strip.text for strip in app.screen._compositor.render_strips()]
     assert "A ● ready  [b]x[/]  SGLang" in text[0]
@@ -188,7 +187,7 @@ async def test_a_figure_that_changes_is_all_that_is_drawn_again() -> None:
         before = table.spans_asked
         table.show(TABLE)
         assert table.spans_asked == before
-        table.show((replace(TABLE[0], a="373"), *TABLE[1:]))
+        table.show((TABLE[0]._replace(a="373"), *TABLE[1:]))
         assert table.spans_asked == before + 1
 
 
@@ -245,7 +244,7 @@ async def test_foreign_text_in_every_widget_is_harmless() -> None:
 
     async with Two(card).run_test(size=(80, 12)) as pilot:
         for text in FOREIGN:
-            card.show(replace(CARD, address=text, version=text, model=(text, text), trouble=text, algorithm=text))
+            card.show(CARD._replace(address=text, version=text, model=(text, text), trouble=text, algorithm=text))
             status.show(StatusData(text, keys=(("q", "quit"),)))
             await pilot.pause()
             assert "\x1b" not in "".join(card.text_lines() + status.text_lines())
@@ -337,7 +336,7 @@ async def test_another_theme_is_seen_at_once_and_blanks_cost_no_segment() -> Non
 async def test_a_start_shows_its_phases_with_what_is_over_now_and_to_come() -> None:
     phases = (("weights", 21.4, 20.9), ("graph capture", None, 31.0), ("warm-up", None, 4.0))
     start = Start(0.58, 22.0, phases, "graph capture 14 of 20")
-    data = replace(CARD, state="starting", trouble="starting: graph capture 14 of 20, about 0:22 left", start=start)
+    data = CARD._replace(state="starting", trouble="starting: graph capture 14 of 20, about 0:22 left", start=start)
     lines = await shown(ArmCard(), data)
     assert lines[1:] == [
         "○ starting: graph capture 14 of 20, about 0:22 left",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 
 from spectui.core.braille import Row, Run
 from spectui.core.safe import safe_text
@@ -93,7 +94,7 @@ def charts(shot: Snapshot, run: str = "r", compare: str = "c") -> tuple[ChartDat
     return speed, lengths
 
 
-def lines_of(points: dict[str, tuple[tuple[float, float | None], ...]], now: dict[str, str]) -> tuple[Line, ...]:
+def lines_of(points: Mapping[str, tuple[tuple[float, float | None], ...]], now: Mapping[str, str]) -> tuple[Line, ...]:
     return tuple(
         Line(arm, values, now.get(arm, ""), arm.lower(), dashed=arm == "B")
         for arm, values in sorted(points.items())

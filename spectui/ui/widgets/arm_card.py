@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from textual.content import Content
@@ -61,8 +60,7 @@ class Start(NamedTuple):
     """The phase that goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArmCardData:
+class ArmCardData(NamedTuple):
     letter: str
     state: str = "none"
     address: str = ""

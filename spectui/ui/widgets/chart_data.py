@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from spectui.core.braille import Point
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One curve."""
 
     label: str
@@ -38,8 +36,7 @@ class Mark(NamedTuple):
     tag: str = "mark"
 
 
-@dataclass(frozen=True, slots=True)
-class ChartData:
+class ChartData(NamedTuple):
     title: str
     unit: str = ""
     lines: tuple[Line, ...] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from spectui.core.axis import Scale, clock, fit, tick_label, time_step
@@ -17,8 +16,7 @@ _END = 2
 """Newest cells of the curves that are drawn apart from the rest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """What one picture hands on to the next, so that nothing jumps."""
 
     scale: Scale | None = None
@@ -113,7 +111,7 @@ def draw(
     return Drawn(
         (tuple(lefts), tuple(middles), tuple(rights)),
         (gutter, columns - end, end + margin),
-        replace(kept, scale=scale, gutter=gutter, margin=margin),
+        kept._replace(scale=scale, gutter=gutter, margin=margin),
         grid,
     )
 
@@ -273,7 +271,7 @@ def _one_row(data: ChartData, view: View, width: int, form: str, kept: Kept) -> 
     scale = fit(kept.scale, _values(data, view), 1, data.floor)
     if not data.lines:
         empty: Row = (Run(data.empty[:width], "dim"),)
-        return Drawn((((),), (empty,), ((),)), (0, width, 0), replace(kept, scale=scale))
+        return Drawn((((),), (empty,), ((),)), (0, width, 0), kept._replace(scale=scale))
     shown = data.lines[: max(1, width // 8)]  # the first at any rate
     share = (width - 2 * (len(shown) - 1)) // len(shown)
     row: list[Run] = []
@@ -288,4 +286,4 @@ def _one_row(data: ChartData, view: View, width: int, form: str, kept: Kept) -> 
         if row:
             row.append(Run("  "))
         row.append(Run(text, one.tag))
-    return Drawn((((),), (tuple(row),), ((),)), (0, width, 0), replace(kept, scale=scale))
+    return Drawn((((),), (tuple(row),), ((),)), (0, width, 0), kept._replace(scale=scale))

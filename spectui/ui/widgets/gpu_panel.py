@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from spectui.core.braille import Row, Run, sparkline
-from spectui.core.gpu import GpuReading
 from spectui.core.safe import safe_text
 from spectui.ui.widgets.lines import Lines
+
+if TYPE_CHECKING:
+    from spectui.core.gpu import GpuReading
 
 _BARS = 10
 LETTERS = ("A", "B", "C", "D")
 
 
-@dataclass(frozen=True, slots=True)
-class GpuPanelData:
+class GpuPanelData(NamedTuple):
     readings: tuple[GpuReading, ...] = ()
-    history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    history: Mapping[str, Sequence[float | None]] = MappingProxyType({})
     """UUID -> utilization in percent, oldest first, None for a gap; the last few are drawn."""
-    owners: Mapping[str, str] = field(default_factory=dict)
+    owners: Mapping[str, str] = MappingProxyType({})
     """UUID -> letter of the arm whose processes hold it, AB where both do; others have none."""
     mean: str = ""
     """Mean utilization in words; empty without any."""
-    holders: Mapping[str, str] = field(default_factory=dict)
+    holders: Mapping[str, str] = MappingProxyType({})
     """UUID -> who else holds it, in words."""
     nothing: str = "no GPU to be seen here"
     """What to say without readings: the reason."""

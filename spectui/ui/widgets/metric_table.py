@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spectui.core.braille import Row, Run
 from spectui.core.safe import safe_text
@@ -14,8 +14,7 @@ _LEAST_WORDS = 8
 _LEAST_NAME = 16
 
 
-@dataclass(frozen=True, slots=True)
-class MetricRow:
+class MetricRow(NamedTuple):
     """Texts as they are to be read, units and digits included."""
 
     name: str

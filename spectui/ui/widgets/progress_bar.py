@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from spectui.core.axis import clock
 from spectui.core.braille import Row, Run
@@ -13,8 +13,7 @@ from spectui.ui.widgets.lines import Lines
 _BAR = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     text: str
     share: float | None = None
     """From 0 to 1; None where it is not known."""
