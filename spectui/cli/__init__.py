@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import importlib
 import io
-import json
 import os
 import signal
 import sys
@@ -142,6 +141,8 @@ def _fail(failure: Failure, *, as_json: bool) -> int:
         sys.stderr.write(f"{safe_text(line, 4000)}\n")
     try:
         if as_json:
+            import json  # here: it would cost the first frame of the screen
+
             print(json.dumps({"error": failure.args[0], "exit_code": failure.code}))
         sys.stdout.flush()
     except OSError:  # nobody reads it, or its disk is full

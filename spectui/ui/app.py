@@ -112,7 +112,7 @@ class SpectuiApp(InOrder):
     # -- life
 
     def get_default_screen(self) -> Screen[None]:
-        return HomeScreen()
+        return HomeScreen(*self.size)
 
     def refresh_css(self, animate: bool = True) -> None:
         """Before there is a screen, a chosen theme only gives the style sheet other colours; it is read when it is

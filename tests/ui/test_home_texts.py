@@ -35,7 +35,7 @@ class Home(Pages):
 async def test_home_is_as_committed_and_survives_any_size(name: str, ground: Any) -> None:
     app = Home(home_shots.SHOTS[name]())
     async with app.run_test(size=SIZES[0]) as pilot:
-        await app.push_screen(HomeScreen())
+        await app.push_screen(HomeScreen(*app.size))
         for size in (*SIZES, *(ABSURD if name == "running" else ()), (300, 100)):
             await pilot.resize_terminal(*size)
             await settle(pilot)
@@ -50,7 +50,7 @@ async def test_home_is_as_committed_and_survives_any_size(name: str, ground: Any
 async def test_a_cursor_reads_both_charts_and_escape_leads_back(ground: Any) -> None:
     app = Home(home_shots.running())
     async with app.run_test(size=SIZES[0]) as pilot:
-        home = HomeScreen()
+        home = HomeScreen(*app.size)
         await app.push_screen(home)
         await settle(pilot)
         home.move_cursor(0)
@@ -71,7 +71,7 @@ async def test_a_cursor_reads_both_charts_and_escape_leads_back(ground: Any) -> 
 async def test_both_logs_are_shown_where_there_is_room_and_style_nothing(ground: Any) -> None:
     app = Home(home_shots.running())
     async with app.run_test(size=SIZES[0]) as pilot:
-        home = HomeScreen()
+        home = HomeScreen(*app.size)
         await app.push_screen(home)
         home.toggle_log()
         app.paint()
@@ -93,7 +93,7 @@ async def test_home_in_ascii_is_ascii(ground: Any) -> None:
     app = Home(home_shots.relaunching(), form="ascii")
     app.set_class(True, "-plain")
     async with app.run_test(size=(100, 30)) as pilot:
-        await app.push_screen(HomeScreen())
+        await app.push_screen(HomeScreen(*app.size))
         await settle(pilot)
         app.paint()
         await settle(pilot)

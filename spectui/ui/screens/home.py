@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
@@ -43,15 +44,15 @@ class HomeScreen(Screen[None]):
     ]
     STROKES: ClassVar[int] = 4
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, columns: int, rows: int) -> None:
         self._log_asked = False
         self._chart = "tok_s"
-        self._room = ""
+        self._room = self._room_at(columns, rows)
+        super().__init__(classes=f"{self._room} show-{self._chart}")
+        self._resumed = False
         self._worked_out: tuple[Snapshot, tuple[ChartData, ChartData]] | None = None
 
     def compose(self) -> ComposeResult:
-        self._settle(self._room_at(*self.app.size))  # before there is anything whose style would be worked out twice
         small = self._room != "full"
         yield HeaderLine(id="head")
         with Container(id="arms"):
@@ -75,6 +76,11 @@ class HomeScreen(Screen[None]):
         self.query_one("#table").border_title = "figures"
         self.query_one("#answer").border_title = "the answer, coloured by accepted run"
         self.paint(cast("SpectuiApp", self.app).snapshot())  # so that the first frame is not an empty one
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        if not self._resumed:
+            event.refresh_styles = False  # all was given its style a moment ago
+        self._resumed = True
 
     def on_resize(self) -> None:
         self._fit()
