@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from math import inf
 
 from spectui.core.braille import Row, Run
 from spectui.core.safe import safe_text
@@ -13,6 +14,13 @@ from spectui.ui.widgets.chart_data import ChartData, Line, Mark, Reference
 from spectui.ui.widgets.gpu_panel import GpuPanelData
 from spectui.ui.widgets.metric_table import MetricRow
 from spectui.ui.widgets.status_line import HeaderData
+
+
+BEFORE_S = 10.0
+"""A mark so soon before the first token belongs to the run."""
+SPANS_S = (30.0, 60.0, 120.0)
+"""Of a picture that stands still; while time goes on it is always the last: a shorter one would have to be drawn anew
+as often as it is shorter."""
 
 
 def head_data(shot: Snapshot) -> HeaderData:
@@ -78,13 +86,21 @@ def charts(shot: Snapshot, run: str = "r", compare: str = "c") -> tuple[ChartDat
     )
     breaks = tuple(Reference(value, f"{arm} breaks even {value:.1f}") for arm, value in sorted(shot.break_even.items()))
     end = "end of run" if still else "now"
+    span_s = span_of(shot, now) if still else SPANS_S[-1]
     speed = ChartData(
-        "output tok/s", lines=lines_of(shot.tok_s, shot.tok_s_now), now=now, marks=marks, empty=empty, end_word=end
+        "output tok/s",
+        lines=lines_of(shot.tok_s, shot.tok_s_now),
+        now=now,
+        span_s=span_s,
+        marks=marks,
+        empty=empty,
+        end_word=end,
     )
     lengths = ChartData(
         "accept length",
         lines=lines_of(shot.accept, shot.accept_now),
         now=now,
+        span_s=span_s,
         references=breaks,
         marks=marks,
         floor=1.0,
@@ -92,6 +108,14 @@ def charts(shot: Snapshot, run: str = "r", compare: str = "c") -> tuple[ChartDat
         end_word=end,
     )
     return speed, lengths
+
+
+def span_of(shot: Snapshot, now: float) -> float:
+    """The shortest stretch that holds the whole of a run that has ended, and the flush it began with."""
+    times = [t for points in (shot.tok_s, shot.accept) for curve in points.values() for t, v in curve if v is not None]
+    first = min(times, default=-inf)
+    first = min([first, *(t for t, _ in shot.marks if first - t < BEFORE_S)])
+    return next((span for span in SPANS_S if now - first < 0.97 * span), SPANS_S[-1])
 
 
 def lines_of(points: Mapping[str, tuple[tuple[float, float | None], ...]], now: Mapping[str, str]) -> tuple[Line, ...]:
