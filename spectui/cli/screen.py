@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from spectui.cli.failure import EXIT_USAGE, Failure
@@ -25,7 +27,8 @@ def open_screen(args: argparse.Namespace, targets: tuple[str, ...], **more: Any)
             EXIT_USAGE,
         )
     gc.disable()  # until the session is there: a sweep through all that was imported would delay the first frame
-    from spectui.ui.opening import open_app
+    with _said("spectui is starting"):
+        from spectui.ui.opening import open_app
 
     began = time.time()
     code = open_app(
@@ -40,6 +43,18 @@ def open_screen(args: argparse.Namespace, targets: tuple[str, ...], **more: Any)
     if args.stop_servers:
         end_since(began)
     return code
+
+
+@contextlib.contextmanager
+def _said(text: str) -> Iterator[None]:
+    """Shown until it is done, and then gone without a trace: from a cold disk the imports take a second or more."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    try:
+        yield
+    finally:
+        sys.stdout.write(f"\r{' ' * len(text)}\r")
+        sys.stdout.flush()
 
 
 def end_since(began: float) -> list[str]:

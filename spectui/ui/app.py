@@ -86,6 +86,7 @@ class SpectuiApp(InOrder):
         self.parting = ""
         """The launch command that was asked for last, printed after the end, where a terminal can select it."""
         self._make, self._opening = make, opening
+        self._sweeps_late = not gc.isenabled()
         self._actions: Actions | None = None
         self._early: list[str] = []
         """Commands that were asked for before the session was there."""
@@ -145,16 +146,25 @@ class SpectuiApp(InOrder):
         return self._make(), Actions(self)
 
     def _loaded(self, made: tuple[Live, Actions]) -> None:
-        if not gc.isenabled():
-            gc.freeze()  # what was imported stays until the end: no later sweep need walk through it
-            gc.enable()
+        self._set_aside()
+        gc.enable()
         self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))
         live, self._actions = made
         self.live_or_none = live
         live.start()
-        self.in_background("open", lambda: self._opening(live))
+        self.in_background("open", lambda: self._opening(live), self._opened)
         for name in self._early:
             self._actions.do(name)
+
+    def _opened(self, said: object) -> None:
+        self._set_aside()
+        if isinstance(said, str) and said:
+            self.tell(said, "good")
+
+    def _set_aside(self) -> None:
+        """What was imported stays until the end: no later sweep for garbage, which holds up the loop, walks through."""
+        if self._sweeps_late:
+            gc.freeze()
 
     def _listen_to_signals(self) -> None:
         if self.is_headless or threading.current_thread() is not threading.main_thread():

@@ -15,7 +15,6 @@ from spectui.ui.widgets.gpu_panel import GpuPanelData
 from spectui.ui.widgets.metric_table import MetricRow
 from spectui.ui.widgets.status_line import HeaderData
 
-
 BEFORE_S = 10.0
 """A mark so soon before the first token belongs to the run."""
 SPANS_S = (30.0, 60.0, 120.0)
