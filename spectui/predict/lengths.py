@@ -72,23 +72,37 @@ def ngram_lengths(
     watch: Watch | None = None,
     cancelled: Cancelled | None = None,
 ) -> dict[Cell, Length]:
-    """By replaying the source. Exact only for text that the very setting wrote, one request at a time. A replay that
-    was ended early tells nothing."""
+    """By replaying the source at each load. Exact only for text that the very setting wrote, one request at a time. A
+    replay that was ended early tells nothing."""
     stores = {s.name: store for s in settings if (store := ngram_settings(s, version)) is not None}
     if not stores:
         return {}
     found: dict[Cell, Length] = {}
-    done = replay(source, list(stores.values()), mode=mode, processes=processes, watch=watch, cancelled=cancelled)
-    for name, result in zip(stores, done, strict=True):
-        if result.accept_length is None or result.not_replayed:
-            continue
-        for level in concurrency:
+    for number, level in enumerate(concurrency):
+        done = replay(
+            source.at_load(level),
+            list(stores.values()),
+            mode=mode,
+            processes=processes,
+            watch=_part(watch, number, len(concurrency)),
+            cancelled=cancelled,
+        )
+        for name, result in zip(stores, done, strict=True):
+            if result.accept_length is None or result.not_replayed:
+                continue
             several = level > 1
             kind = tracking.SEVERAL if several else tracking.EXACT if result.nearly_exact else tracking.OTHER_TEXT
             why = f"{level} requests at a time" if several else (result.why_not or "")
             error = spreads[kind].log_error if kind in spreads else tracking.ASSUMED[kind]
             found[name, level] = Length(result.accept_length, error, kind, f"estimate: {why}" if why else "")
     return found
+
+
+def _part(watch: Watch | None, number: int, parts: int) -> Watch | None:
+    """Tells one of several replays as its part of the whole."""
+    if watch is None:
+        return None
+    return lambda progress: watch(replace(progress, share=(number + progress.share) / parts))
 
 
 def chain_estimates(

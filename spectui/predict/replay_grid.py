@@ -86,7 +86,8 @@ class _Ledger:
         self._missing = dict.fromkeys(wanted, sum(len(pairs) for pairs in workloads.values()))
         tokens = sum(len(pair.output_ids) for pairs in workloads.values() for pair in pairs)
         stored = {s: max((_stored(pairs, s) for pairs in workloads.values()), default=0) for s in wanted}
-        self._weight = {s: 1 if can_replay(s, stored[s]) else PLAIN_COST for s in wanted}
+        several = any(pair.at_once > 1 for pairs in workloads.values() for pair in pairs)
+        self._weight = {s: 1 if can_replay(s, stored[s]) and not several else PLAIN_COST for s in wanted}
         self._all = max(1, tokens * sum(self._weight.values()))
         self._done = 0
         self._next = 0.0
@@ -116,7 +117,7 @@ def _tasks(workloads: Mapping[str, Sequence[Pair]], wanted: Sequence[NgramSettin
         size = sum(len(pair.output_ids) for pair in pairs)
         shared: dict[object, list[NgramSettings]] = {}
         for settings in wanted:
-            if can_replay(settings, _stored(pairs, settings)):
+            if can_replay(settings, _stored(pairs, settings)) and all(pair.at_once == 1 for pair in pairs):
                 shared.setdefault(family(settings), []).append(settings)
             else:
                 tasks.append(Task(name, None, (settings,), PLAIN_COST * size))

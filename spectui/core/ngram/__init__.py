@@ -12,14 +12,16 @@ What differs by version (SGLang's ``ngram_worker.py``, ``ngram.cpp``, ``trie.cpp
 ≥ 0.5.10     one depth for both; suffixes that the store cannot continue do not count
 ≥ 0.5.12     the matches of a request are carried from step to step: a suffix that was unknown then and longer than
              what was appended since stays unmatched (:class:`MatchState`)
-≥ 0.5.15     overlap scheduling: the tokens of a step go in one step later, and one step more is run after the end
+≥ 0.5.15     overlap scheduling: the tokens of a step go in one step later, and one step more is run after the end;
+             after a prefill, requests under way draft once from a wrong text (:class:`NgramBatch`)
 ===========  ====================================================================================================
 """
 
 from __future__ import annotations
 
+from spectui.core.ngram.batch import NgramBatch
 from spectui.core.ngram.settings import NgramSettings, NgramSettingsError
 from spectui.core.ngram.store import MatchState, NgramRequest, NgramStore
 from spectui.core.ngram.tree import Draft
 
-__all__ = ["Draft", "MatchState", "NgramRequest", "NgramSettings", "NgramSettingsError", "NgramStore"]
+__all__ = ["Draft", "MatchState", "NgramBatch", "NgramRequest", "NgramSettings", "NgramSettingsError", "NgramStore"]

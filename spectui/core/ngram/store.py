@@ -153,27 +153,38 @@ class NgramStore:
 class NgramRequest:
     """One request's way through the store, in the order of SGLang's worker: draft, verify, insert.
 
-    Of several requests in a batch, draft all before any is committed, then commit them in batch order.
+    Of several requests that run together, :class:`spectui.core.ngram.NgramBatch` keeps the order.
     """
 
-    __slots__ = ("_store", "_total", "_window", "state")
+    __slots__ = ("_drafted_from", "_last", "_store", "_total", "_window", "state")
 
     def __init__(self, store: NgramStore, prompt_ids: Sequence[int], first_token: int) -> None:
         """``first_token`` is the output token that the prefill gave."""
         self._store = store
         self._total = len(prompt_ids) + 1
         self._window = deque([*prompt_ids[-store.settings.insert_depth :], first_token], store.settings.insert_depth)
+        self._last: Sequence[int] = (first_token,)
+        self._drafted_from: list[int] | None = None
         self.state = MatchState()
 
-    def draft(self) -> Draft:
-        return self._store.draft(list(self._window), self.state, self._total)
+    def draft(self, *, doubled: bool = False) -> Draft:
+        """``doubled``: from a text whose last step's tokens stand there twice, see :class:`NgramBatch`; without overlap
+        scheduling there is no such text."""
+        window, total = list(self._window), self._total
+        if doubled and self._store.settings.lagging:
+            window = [*window, *self._last][-self._store.settings.insert_depth :]
+            total += len(self._last)
+        self._drafted_from = window
+        return self._store.draft(window, self.state, total)
 
     def commit(self, tokens: Sequence[int]) -> None:
         """``tokens``: what the verify step put out, the accepted drafts and the token after them."""
         if self._store.settings.lagging:
-            self._store.insert(list(self._window))
+            self._store.insert(self._drafted_from or list(self._window))
+        self._drafted_from = None
         self._window.extend(tokens)
         self._total += len(tokens)
+        self._last = list(tokens)
         if not self._store.settings.lagging:
             self._store.insert(list(self._window))
 
