@@ -33,8 +33,14 @@ class Proposer:
     draft_passes = 0
     speculates = False
 
+    def prefilled(self) -> None:
+        """A prefill was run; its requests begin now."""
+
     def begin(self, request: SimRequest) -> None:
         """The prefill of a request is done, its first token is out."""
+
+    def drafted(self) -> None:
+        """All requests of a batch were asked what they accept."""
 
     def accepted(self, request: SimRequest) -> int:
         """Drafts that this step accepts. All requests of a batch are asked before any commits."""
@@ -98,6 +104,9 @@ class Ngram(Proposer):
         self.corpora: dict[str, int] = {}
         """Corpus id -> tokens; a flush leaves them."""
         self.corpus_limit = corpus_limit
+        self._running: set[NgramRequest] = set()
+        self._doubled: set[NgramRequest] = set()
+        """Requests that were under way when the last prefill was run, see :class:`spectui.core.ngram.NgramBatch`."""
         self._sam: NgramStore | None = None
         if settings.external_sam_budget > 0:
             budget = NgramSettings(
@@ -107,13 +116,20 @@ class Ngram(Proposer):
             )
             self._sam = NgramStore(budget)
 
+    def prefilled(self) -> None:
+        self._doubled |= self._running
+
     def begin(self, request: SimRequest) -> None:
         request.state = NgramRequest(self.store, request.prompt_ids, request.answer.ids[0])
+        self._running.add(request.state)
+
+    def drafted(self) -> None:
+        self._doubled.clear()
 
     def accepted(self, request: SimRequest) -> int:
         at = request.count
         truth = request.answer.upto(at + _LOOK_AHEAD)[at : at + _LOOK_AHEAD]
-        count: int = request.state.draft().accepted(truth)
+        count: int = request.state.draft(doubled=request.state in self._doubled).accepted(truth)
         if self._sam is not None and self.corpora:
             context = [*request.prompt_ids[-18:], *request.answer.ids[max(0, at - 18) : at]][-18:]
             count = max(count, self._sam.accepted(context, truth))
@@ -125,6 +141,7 @@ class Ngram(Proposer):
     def end(self, request: SimRequest) -> None:
         if request.state is not None:
             request.state.finish()
+            self._running.discard(request.state)
 
     def flush(self) -> None:
         self.store.reset()

@@ -192,6 +192,7 @@ class Scheduler:
                              len(self.waiting), speed)
         )  # fmt: skip
         self._metrics.prefilled(new, cached)
+        self.proposer.prefilled()
         for request in batch:
             if request.finish is None:
                 request.first_s = time.time()
@@ -221,6 +222,7 @@ class Scheduler:
         await pace.step(self._times.decode(size, self.used_tokens / size))
         batch = list(self.running)  # whoever was aborted meanwhile is gone from it
         accepted = [self.proposer.accepted(r) for r in batch]
+        self.proposer.drafted()
         tokens = 0
         for request, drafts in zip(batch, accepted, strict=True):
             put = request.take(drafts + 1)
