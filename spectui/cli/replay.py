@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   spectui replay ids.json --draft-tokens 4,8,16
   spectui replay 20261130-101500-json-1a2b --draft-tokens 8 --max-trie-depth 12,18 --json
+  spectui replay 20261130-101500-json-1a2b --draft-tokens 8 --concurrency 1,4,16
 
 SOURCE is a stored run that kept its ids, or a JSON file: workload -> list of {"prompt_ids": […], "output_ids": […]}
 in the order of the requests; the store is empty before each workload. The passes of a run are told apart.
@@ -43,6 +44,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         choices=("cold", "warm"),
         help="cold: from an empty store. warm: of a run, its fed passes, as they were fed; of a JSON file, its "
         "requests after they ran once (as recorded)",
+    )
+    parser.add_argument(
+        "--concurrency",
+        type=options.numbers,
+        metavar="N[,N…]",
+        help="requests at a time (of a run, as they were sent; of a JSON file, 1)",
     )
     parser.add_argument(
         "--model",
@@ -79,21 +86,27 @@ def run(args: argparse.Namespace) -> int:
     mode = args.mode
     if mode == "warm" and source.recorded:
         source, mode = _fed(source, args.source), None
-    with _Watch(len(grid)) as watch:
-        done = replay.replay(
-            source, grid, mode=mode, processes=args.processes, watch=watch.show, cancelled=watch.cancelled
-        )
-    left = sum(setting.not_replayed for setting in done)
-    if source.recorded:
-        done = [one for setting in done for one in setting.apart(source)]
+    sources = [source.at_load(level) for level in args.concurrency] if args.concurrency else [source]
+    done: list[tuple[SettingReplay, Source]] = []
+    with _Watch(len(grid), len(sources)) as watch:
+        for loaded in sources:
+            found = replay.replay(
+                loaded, grid, mode=mode, processes=args.processes, watch=watch.show, cancelled=watch.cancelled
+            )
+            parts = [one for setting in found for one in setting.apart(loaded)] if source.recorded else found
+            done += [(one, loaded) for one in parts]
+            watch.next()
+    left = sum(setting.not_replayed for setting, _ in done)
     if args.json:
-        print(json.dumps({"source": args.source, "settings": [setting.as_json() for setting in done]}))
+        print(json.dumps({"source": args.source, "settings": [setting.as_json() for setting, _ in done]}))
         return _ended(left)
     several = len(source.workloads) > 1
-    head = ("draft tokens", "depth", "breadth", *(("of",) if several else ()), "verify steps", "accept length", "exact")
-    rows = [row for setting in done for row in _lines(setting, source, several=several)]
-    print(shown.table(head, rows, right=frozenset({0, 1, 2, len(head) - 3, len(head) - 2})))
-    for why in sorted({why for setting in done for why in setting.reasons}):
+    of, at = (("of",) if several else ()), (("at a time",) if args.concurrency else ())
+    head = ("draft tokens", "depth", "breadth", *at, *of, "verify steps", "accept length", "exact")
+    rows = [row for setting, loaded in done for row in _lines(setting, loaded, several=several, loads=bool(at))]
+    right = {0, 1, 2, len(head) - 3, len(head) - 2} | ({3} if at else set())
+    print(shown.table(head, rows, right=frozenset(right)))
+    for why in sorted({why for setting, _ in done for why in setting.reasons}):
         print(tables.wrapped(why, lead="an estimate: "))
     return _ended(left)
 
@@ -131,8 +144,8 @@ class _Watch:
 
     EVERY_S = 0.25
 
-    def __init__(self, settings: int) -> None:
-        self._settings = settings
+    def __init__(self, settings: int, loads: int) -> None:
+        self._settings, self._loads, self._load = settings, loads, 0
         self._stopped = False
         self._begun = time.monotonic()
         self._next = self._begun + 0.5
@@ -157,24 +170,35 @@ class _Watch:
     def cancelled(self) -> bool:
         return self._stopped
 
+    def next(self) -> None:
+        """One load is done."""
+        self._load += 1
+
     def show(self, progress: Progress) -> None:
         now = time.monotonic()
         if now < self._next or not sys.stderr.isatty():
             return
         self._next = now + self.EVERY_S
         self._shown = True
-        words = f"{progress.settings_done} of {progress.settings} settings, {100 * progress.share:.0f} %"
-        if progress.share > 0.02:
-            left = (now - self._begun) * (1 - progress.share) / progress.share
+        share = (self._load + progress.share) / self._loads
+        settings = self._load * self._settings + progress.settings_done
+        words = f"{settings} of {self._loads * progress.settings} settings, {100 * share:.0f} %"
+        if share > 0.02:
+            left = (now - self._begun) * (1 - share) / share
             words += f", {left:.0f} s left" if left < 90 else f", {left / 60:.0f} minutes left"
         sys.stderr.write(f"\rreplaying: {words} (Ctrl-C keeps what is there)\x1b[K")
         sys.stderr.flush()
 
 
-def _lines(setting: SettingReplay, source: Source, *, several: bool) -> Iterator[tuple[object, ...]]:
+def _lines(setting: SettingReplay, source: Source, *, several: bool, loads: bool) -> Iterator[tuple[object, ...]]:
     """One for each pass of a run; of a file one for each workload and, of several, one for all."""
     knobs = setting.settings
-    start = (knobs.num_draft_tokens, knobs.max_trie_depth, f"{knobs.min_bfs_breadth}–{knobs.max_bfs_breadth}")
+    start: tuple[object, ...] = (
+        knobs.num_draft_tokens,
+        knobs.max_trie_depth,
+        f"{knobs.min_bfs_breadth}–{knobs.max_bfs_breadth}",
+    )
+    start += (setting.concurrency,) if loads else ()
     parts = setting.apart(source)
     for one in parts if source.recorded or len(parts) == 1 else (*parts, setting):
         of = next(iter(one.workloads)) if len(one.workloads) == 1 else "all"

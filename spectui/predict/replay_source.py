@@ -51,7 +51,7 @@ class Source:
     reasons: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Why a replay of a workload is an estimate whatever the setting."""
     written_by: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Algorithm and settings in force of the server that wrote the text, where known."""
+    """Algorithm and settings in force of the server that wrote the text, where known; ``at_once``: at what load."""
 
     recorded: bool = False
     """From a stored run: workloads are its passes, which are never taken together."""
@@ -297,11 +297,6 @@ def _source_of_run(
             if row.get("output_ids") and row.get("prompt_ids")
         ]
         why = []
-        if concurrency > 1:
-            why.append(
-                f"{concurrency} requests at a time: when each joined the others is taken from how a real server does "
-                "it, not seen (such replays of 22 of its runs were off by -1.0 to +3.5 %)"
-            )
         if (head.get("temperature") or 0) > 0:
             why.append("sampled text (temperature above 0): verification was not greedy")
         if key not in flushed:
@@ -320,6 +315,7 @@ def _source_of_run(
                 **in_force,
                 "algorithm": arm_head.get("algorithm", ""),
                 "version": arm_head.get("version", ""),
+                "at_once": concurrency,
             }
     if not workloads:
         raise ReplaySourceError(

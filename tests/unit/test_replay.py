@@ -399,6 +399,25 @@ def test_the_command_never_takes_passes_together(tmp_path: Path, capsys: pytest.
     assert "replay it with --mode cold" in _said(capsys, cold, "--mode", "warm", code=2)
 
 
+def test_other_loads_are_replayed_and_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = [5, 6, 7, 8] * 8
+    rows = [{"prompt_ids": [1, 2, number], "output_ids": text[number:]} for number in range(6)]
+    (tmp_path / "ids.json").write_text(json.dumps({"w": rows}))
+    file = str(tmp_path / "ids.json")
+    told = _said(capsys, file, "--concurrency", "1,3").splitlines()
+    assert "breadth  at a time" in told[0]
+    assert [line.split()[3] for line in told[1:3]] == ["1", "3"]
+    assert [line.split()[-1] for line in told[1:3]] == ["yes", "no"]
+    done = json.loads(_said(capsys, file, "--concurrency", "1,3", "--json"))["settings"]
+    assert [(one["concurrency"], one["exact"]) for one in done] == [(1, True), (3, False)]
+    assert done[0]["verify_steps"] < done[1]["verify_steps"], "those who join cost the others steps"
+    assert "3 requests at a time: when each joined" in done[1]["why_not"]
+    run = str(_run(tmp_path, [_head(), _flush("cold")], [_answer("cold", "measure", i) for i in range(2)]))
+    [other] = json.loads(_said(capsys, run, "--concurrency", "2", "--json"))["settings"]
+    assert "the text was written with 1 at a time; with 2 it may differ" in other["why_not"]
+    assert "at least 1" in _said(capsys, file, "--concurrency", "0", code=2)
+
+
 def test_the_command_says_of_which_workload_and_of_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = [{"prompt_ids": [1, 2], "output_ids": [3, 4, 5]}]
     (tmp_path / "ids.json").write_text(json.dumps({"a": pairs, "b": pairs}))
