@@ -8,24 +8,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 NULL = msgspec.Raw(b"null")
+MOST_TOKENS = 2**31
+"""No answer has more; a count beyond it is noise, and counts as absent."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
 class Meta(msgspec.Struct, gc=False):
     """``meta_info`` of the native route, as far as every event needs it."""
 
-    completion_tokens: int | None = None
+    completion_tokens: Count | None = None
     finish_reason: Any = None
 
 
 class Going(msgspec.Struct, gc=False):
     """``meta_info`` of an event that does not finish the request."""
 
-    completion_tokens: int
+    completion_tokens: Count
     finish_reason: None
 
 
@@ -51,7 +54,7 @@ class Choice(msgspec.Struct, gc=False):
 
 
 class Usage(msgspec.Struct, gc=False):
-    completion_tokens: int | None = None
+    completion_tokens: Count | None = None
 
 
 class Event(msgspec.Struct):
@@ -146,8 +149,8 @@ def _raw(value: object) -> msgspec.Raw:
 
 
 def number(value: object) -> int | None:
-    """A whole number, also when a server wrote it as 12.0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 2**53:
+    """A count of tokens, also when a server wrote it as 12.0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
         return None
     return int(value)
 

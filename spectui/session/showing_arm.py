@@ -24,6 +24,7 @@ def arm_view(live: Live, arm: LiveArm, now: float) -> ArmView:
         state, trouble = "connecting", live.opening
     algorithm = arm.algorithm
     staged = arm.staged
+    over = state in ("failed", "gone")  # with the process went what it knew
     return ArmView(
         name=arm.letter,
         state=state,
@@ -38,8 +39,8 @@ def arm_view(live: Live, arm: LiveArm, now: float) -> ArmView:
         else None,
         settings=settings_of(arm),
         model=model_words(arm),
-        store=store_of(live, arm, now) if arm.live and is_stateful(algorithm) else None,
-        stateless="draft has no state" if arm.live and algorithm not in ("none", "unknown", "") else "",
+        store=store_of(live, arm, now) if arm.live and is_stateful(algorithm) and not over else None,
+        stateless="draft has no state" if arm.live and algorithm not in ("none", "unknown", "") and not over else "",
         idle=idle_text(live, arm, now),
         staged=staged is not None,
         can_go_back=bool(arm.ready_before),

@@ -7,11 +7,13 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.core.request import RequestRecord
+from spectui.runner import payload
 from spectui.runner.record import Ending, Identity, record_of
 from spectui.runner.sse import EventSplitter
 from spectui.runner.stream import StreamFold
@@ -548,3 +550,14 @@ def test_an_error_that_is_no_json_is_an_error_all_the_same() -> None:
     assert record.status == "failed"
     assert "device-side assert" in str(record.error)
     assert folded([begun, b'data: {"error": null, \x1b}\n\n', b"data: [DONE]\n\n"])[1].status == "ok"
+
+
+@pytest.mark.parametrize("count", [10**30, -1, 2**40, 1e300, float("inf")])
+def test_a_count_of_tokens_that_no_answer_has_is_not_believed(count: float) -> None:
+    body = json.dumps({"text": "a", "output_ids": [5], "meta_info": {"completion_tokens": count}}).encode()
+    event = payload.decode(body)
+    assert event is not None
+    assert event.meta_info is not None
+    assert event.meta_info.completion_tokens is None
+    with pytest.raises(msgspec.MsgspecError):
+        payload.decode_step(body)
