@@ -9,12 +9,13 @@ import argparse
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spectui.cli.failure import EXIT_USAGE, Failure
 
 if TYPE_CHECKING:
     from spectui.core.profile import Profile
+    from spectui.core.result import RunResult
 
 EXAMPLES = """examples:
   spectui export mine --format command                  the exact launch command, to paste into a shell
@@ -73,7 +74,7 @@ def _text(args: argparse.Namespace) -> str:
 
         result = running.result_of(folder)
         if args.format == "markdown":
-            return report.run_markdown(result, folder.name, runs.read_marks(folder))
+            return report.run_markdown(result, folder.name, runs.read_marks(folder), _compared(folder, result))
         return report.run_csv(result, folder.name) if args.format == "csv" else report.run_as_json(result, folder.name)
     if args.format in LAUNCH and not _is_profile(args.source):
         with contextlib.suppress(runs.HistoryError):
@@ -111,6 +112,19 @@ def launch_text(profile: Profile, form: str, version: str | None = None) -> str:
     for key, why in arranged.left_out:
         sys.stderr.write(f"note: {key} left out: {why}\n")
     return export(profile, arranged.words, LAUNCH[form])
+
+
+def _compared(folder: Path, result: RunResult) -> dict[str, Any] | None:
+    """Of a run of two arms, what ``spectui compare`` says of it; one server against itself has no verdict."""
+    from spectui.session import SessionError, comparing
+
+    if len(result.arms) != 2 or "-noise-" in folder.name:
+        return None
+    try:
+        a, b = (comparing.source_of(folder, arm) for arm in result.arms)
+        return comparing.compare_sources(a, b).as_json()
+    except SessionError:
+        return None
 
 
 def _prometheus(source: str | None) -> str:

@@ -46,7 +46,13 @@ def bars(rows: Sequence[tuple[str, float | None]], unit: str = "") -> str:
 # -- a run
 
 
-def run_markdown(result: RunResult, name: str, marks: Mapping[str, Any] | None = None) -> str:
+def run_markdown(
+    result: RunResult,
+    name: str,
+    marks: Mapping[str, Any] | None = None,
+    compared: Mapping[str, Any] | None = None,
+) -> str:
+    """``compared``: of a run of two arms, what ``compare --json`` says of them."""
     head = result.head
     workload = head.get("workload") or {}
     lines = [f"# Run {cell(name)}", ""]
@@ -80,9 +86,46 @@ def run_markdown(result: RunResult, name: str, marks: Mapping[str, Any] | None =
             lines += ["", f"In force, {cell(arm.get('name'))}: {settings}."]
     if gpus:
         lines += ["", f"GPUs: {cell(', '.join(gpus))}, driver {cell(node.get('driver') or 'unknown')}."]
+    if compared is not None:
+        lines += ["", "## A against B", "", *_compared(compared)]
     lines += ["", "## Results", "", *_results(list(result.passes.values()))]
     lines += _marks(result)
     return redact("\n".join(lines) + "\n")
+
+
+def _compared(said: Mapping[str, Any]) -> list[str]:
+    """The verdict at each concurrency, what decides it, and what must be read beside it."""
+    rows = said["by_concurrency"]
+    head = ("at a time", "tok/s A", "tok/s B", "A over B, 95 %", "accept length", "step time", "verdict")
+    shown = [
+        (
+            row["concurrency"],
+            *(_tok_s(row, arm) for arm in "AB"),
+            _ratio(row),
+            _ratio(row["details"].get("accept_length")),
+            _ratio(row["details"].get("step_time")),
+            f"**{row['verdict']}**",
+        )
+        for row in rows
+    ]
+    lines = [f"{cell(str(said['pass']).capitalize())} pass.", "", table(head, shown), ""]
+    lines += [f"- ×{row['concurrency']}: {cell(reason)}" for row in rows for reason in row["reasons"]]
+    lines += [f"- {key}: {cell(said[key])}" for key in ("crossing", "answers") if said.get(key)]
+    lines += [f"- {cell(note)}" for note in said.get("notes") or ()]
+    return lines
+
+
+def _tok_s(row: Mapping[str, Any], arm: str) -> str:
+    value = (row["arms"].get(arm) or {}).get("output_tokens_per_s")
+    return "n/a" if value is None else f"{value:,.1f}"
+
+
+def _ratio(found: Mapping[str, Any] | None) -> str:
+    if not found or found.get("ratio") is None:
+        return "n/a"
+    low, high = found.get("interval") or (None, None)
+    ends = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
+    return f"{found['ratio']:.2f}×{ends}"
 
 
 def _arms(result: RunResult) -> list[Mapping[str, Any]]:
