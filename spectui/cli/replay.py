@@ -66,6 +66,9 @@ def run(args: argparse.Namespace) -> int:
     from spectui.predict import replay
     from spectui.store import locations
 
+    stored = locations.runs_dir() / args.source
+    path = stored if (stored / "journal.jsonl").is_file() else Path(args.source)
+    source = replay.load(path, vocab_size=_vocabulary(args.model, path))
     grid = [
         NgramSettings(
             num_draft_tokens=tokens,
@@ -75,14 +78,12 @@ def run(args: argparse.Namespace) -> int:
             match_type=args.match_type,
             capacity=args.capacity,
             version=args.sglang_version,
+            overlap=source.overlap,
         )
         for tokens, depth, low, high in itertools.product(
             args.draft_tokens, args.max_trie_depth, args.min_bfs_breadth, args.max_bfs_breadth
         )
     ]
-    stored = locations.runs_dir() / args.source
-    path = stored if (stored / "journal.jsonl").is_file() else Path(args.source)
-    source = replay.load(path, vocab_size=_vocabulary(args.model, path))
     mode = args.mode
     if mode == "warm" and source.recorded:
         source, mode = _fed(source, args.source), None

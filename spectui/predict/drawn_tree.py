@@ -79,8 +79,9 @@ class Drawer:
         self._depth = depth
         self._widest = widest
         self._safe = widest - 1 if regular else depth
-        """A gap that all settings keep to behind the widest step. There is none without overlap, where the end of a
-        prompt goes in with what the first step accepted, nor where something may follow a stop token."""
+        """A gap that all settings keep to behind the widest step. There is none where the end of a prompt goes
+        in with what the first step accepted (to 0.5.12), where an answer's end never does (without overlap), nor where
+        something may follow a stop token."""
 
     def draw(self, place: int, reach: int, width: int, gap: bytearray, breadths: Breadths, start: int) -> DrawnTree:
         """Grow the tree at ``place`` from suffixes of up to ``reach`` tokens, for a request that begins at ``start``.

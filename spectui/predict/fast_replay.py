@@ -24,6 +24,7 @@ class Family:
 
     depth: int
     lagging: bool
+    overlapping: bool
     stateful: bool
 
 
@@ -39,7 +40,7 @@ def can_replay(settings: NgramSettings, tokens: int) -> bool:
 
 
 def family(settings: NgramSettings) -> Family:
-    return Family(settings.max_trie_depth, settings.lagging, settings.stateful)
+    return Family(settings.max_trie_depth, settings.lagging, settings.overlapping, settings.stateful)
 
 
 class _Way:
@@ -78,7 +79,7 @@ class SharedReplay:
         # From wide to narrow: what is drawn from here on need not be wider.
         self._ways = sorted(ways, key=lambda way: (-way.width, way.breadths))
         widest = max((way.width for way in ways), default=1)
-        regular = of.lagging and all(span.tail == span.end for span in index.spans)
+        regular = of.overlapping and all(span.tail == span.end for span in index.spans)
         self._drawer = Drawer(index, of.depth, widest, regular=regular)
 
     def requests(self) -> Iterator[tuple[int, list[int]]]:
@@ -149,7 +150,7 @@ class SharedReplay:
                 gap[inserted + 1 : place + 1] = ramp[inserted - place :]
                 inserted = place
         last = min(place, tail)
-        if lagging and inserted < last:
+        if self._family.overlapping and inserted < last:
             gap[inserted + 1 : last + 1] = ramp[inserted - last :]
         return histogram
 

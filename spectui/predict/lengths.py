@@ -54,6 +54,7 @@ def ngram_settings(setting: Setting, version: str | None) -> NgramSettings | Non
         values["max_trie_depth"] = in_force["ngram.branch_length"]
     if version:
         values["version"] = version
+    values["overlap"] = in_force.get("server.overlap_schedule") is not False
     try:
         return NgramSettings(**values)
     except (NgramSettingsError, TypeError):

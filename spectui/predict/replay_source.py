@@ -51,7 +51,8 @@ class Source:
     reasons: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Why a replay of a workload is an estimate whatever the setting."""
     written_by: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Algorithm and settings in force of the server that wrote the text, where known; ``at_once``: at what load."""
+    """Algorithm and settings in force of the server that wrote the text, where known; ``at_once``: at what load;
+    ``overlap``: whether its scheduler overlapped."""
 
     recorded: bool = False
     """From a stored run: workloads are its passes, which are never taken together."""
@@ -68,6 +69,11 @@ class Source:
             }
 
         return replace(self, workloads=set_to(self.workloads), primers=set_to(self.primers))
+
+    @property
+    def overlap(self) -> bool:
+        """Whether the schedulers that wrote the text overlapped; as they do by default where that is not known."""
+        return all(written.get("overlap", True) for written in self.written_by.values())
 
     @property
     def tokens(self) -> int:
@@ -316,6 +322,7 @@ def _source_of_run(
                 "algorithm": arm_head.get("algorithm", ""),
                 "version": arm_head.get("version", ""),
                 "at_once": concurrency,
+                "overlap": not (arm_head.get("server") or {}).get("disable_overlap_schedule"),
             }
     if not workloads:
         raise ReplaySourceError(

@@ -70,7 +70,12 @@ class ContractStore:
 
 
 def replay_by_contract(
-    pairs: Sequence[tuple[Sequence[int], Sequence[int]]], *, lagging: bool = True, stateful: bool = True, **knobs: int
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    lagging: bool = True,
+    overlapping: bool = True,
+    stateful: bool = True,
+    **knobs: int,
 ) -> list[list[int]]:
     """Histogram a request, one request after another."""
     store = ContractStore(**knobs)
@@ -102,6 +107,6 @@ def replay_by_contract(
             done += appended
             if not lagging:
                 store.insert(text[-depth:])
-        if lagging:
+        if overlapping:
             store.insert(text[-depth:])
     return histograms

@@ -43,10 +43,10 @@ def test_a_real_server_took_just_these_steps() -> None:
     assert off <= 4
 
 
-def test_the_recording_tells_overlap_scheduling_from_none() -> None:
+def test_the_recording_tells_that_a_step_goes_in_a_step_late() -> None:
     rows = json.loads(RECORDING.read_text())["edit"]
     given_ids = [Pair(r["prompt_ids"], r["output_ids"]) for r in rows]
-    [without] = plain_histograms(given_ids, NgramSettings(num_draft_tokens=8, overlap=False))
+    [without] = plain_histograms(given_ids, NgramSettings(num_draft_tokens=8, version="0.5.12"))
     assert sum(without) != rows[0]["spec_verify_ct"]
 
 
@@ -79,14 +79,17 @@ def test_eviction_is_that_of_the_contract(windows: list[list[int]], context: lis
 
 
 @settings(max_examples=60, deadline=None)
-@given(pairs, st.integers(2, 6), st.integers(1, 8), st.sampled_from(["0.5.10", "0.5.12", "0.5.15"]))
+@given(pairs, st.integers(2, 6), st.integers(1, 8), st.sampled_from(["0.5.10", "0.5.12", "0.5.15"]), st.booleans())
 def test_replays_are_those_of_the_contract(
-    requests: list[tuple[list[int], list[int]]], depth: int, width: int, version: str
+    requests: list[tuple[list[int], list[int]]], depth: int, width: int, version: str, overlap: bool
 ) -> None:
-    chosen = NgramSettings(num_draft_tokens=width, max_trie_depth=depth, max_bfs_breadth=4, version=version)
+    chosen = NgramSettings(
+        num_draft_tokens=width, max_trie_depth=depth, max_bfs_breadth=4, version=version, overlap=overlap
+    )
     slow = replay_by_contract(
         requests,
         lagging=chosen.lagging,
+        overlapping=chosen.overlapping,
         stateful=chosen.stateful,
         depth=depth,
         high=4,
@@ -139,9 +142,9 @@ def test_requests_share_the_store_and_a_prompts_body_never_enters() -> None:
     assert store.accepted([1], [2, 3]) == 0
 
 
-def test_with_overlap_a_step_goes_in_one_step_later() -> None:
-    for version, known in (("0.5.15", 0), ("0.5.12", 1)):
-        store = NgramStore(NgramSettings(version=version))
+def test_from_0_5_15_on_a_step_goes_in_one_step_later() -> None:
+    for version, overlap, known in (("0.5.15", True, 0), ("0.5.15", False, 0), ("0.5.12", True, 1)):
+        store = NgramStore(NgramSettings(version=version, overlap=overlap))
         request = NgramRequest(store, [9], 1)
         request.draft()
         request.commit([2])

@@ -12,8 +12,9 @@ What differs by version (SGLang's ``ngram_worker.py``, ``ngram.cpp``, ``trie.cpp
 ≥ 0.5.10     one depth for both; suffixes that the store cannot continue do not count
 ≥ 0.5.12     the matches of a request are carried from step to step: a suffix that was unknown then and longer than
              what was appended since stays unmatched (:class:`MatchState`)
-≥ 0.5.15     overlap scheduling: the tokens of a step go in one step later, and one step more is run after the end;
-             after a prefill, requests under way draft once from a wrong text (:class:`NgramBatch`)
+≥ 0.5.15     the tokens of a step go in one step later. With overlap scheduling one step more is run after the end, and
+             after a prefill requests under way draft once from a wrong text (:class:`NgramBatch`); without it, what
+             the last step of a request gave never goes in
 ===========  ====================================================================================================
 """
 

@@ -36,8 +36,8 @@ class NgramSettings:
     """0.5.5 only."""
     max_match_window: int = 12
     """0.5.5 only."""
-    overlap: bool | None = None
-    """Whether the scheduler overlaps; None: as the version does by default (≥ 0.5.15 yes)."""
+    overlap: bool = True
+    """Whether the scheduler overlaps, where the version lets NGRAM do so (≥ 0.5.15)."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -105,8 +105,14 @@ class NgramSettings:
 
     @property
     def lagging(self) -> bool:
-        """A step's tokens enter the store one step later."""
-        return self._release >= (0, 5, 15) if self.overlap is None else self.overlap
+        """A step's tokens enter the store one step later, with and without overlap: they are inserted before the
+        step's result is told to the request."""
+        return self._release >= (0, 5, 15)
+
+    @property
+    def overlapping(self) -> bool:
+        """One step more is run after the end, and a prefill doubles the text of those under way."""
+        return self.lagging and self.overlap
 
     @property
     def effective_match_type(self) -> str:

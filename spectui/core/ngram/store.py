@@ -171,7 +171,7 @@ class NgramRequest:
         """``doubled``: from a text whose last step's tokens stand there twice, see :class:`NgramBatch`; without overlap
         scheduling there is no such text."""
         window, total = list(self._window), self._total
-        if doubled and self._store.settings.lagging:
+        if doubled and self._store.settings.overlapping:
             window = [*window, *self._last][-self._store.settings.insert_depth :]
             total += len(self._last)
         self._drafted_from = window
@@ -189,6 +189,7 @@ class NgramRequest:
             self._store.insert(list(self._window))
 
     def finish(self) -> None:
-        """The request has ended: with overlap scheduling one more step runs, and what the last one gave goes in."""
-        if self._store.settings.lagging:
+        """The request has ended: with overlap scheduling one more step runs, and what the last one gave goes in; it
+        never does without."""
+        if self._store.settings.overlapping:
             self._store.insert(list(self._window))

@@ -178,6 +178,7 @@ def proposer(launch: Launch) -> Proposer:
         capacity=int(a["speculative_ngram_capacity"]),
         external_sam_budget=int(a.get("speculative_ngram_external_sam_budget") or 0),
         version=".".join(map(str, launch.sim.dialect.number)),
+        overlap=not a.get("disable_overlap_schedule"),
         min_match_window=int(a.get("speculative_ngram_min_match_window_size", 1)),
         max_match_window=int(a.get("speculative_ngram_max_match_window_size", 12)),
     )
