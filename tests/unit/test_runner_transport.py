@@ -6,6 +6,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -99,7 +100,9 @@ def test_a_stream_arrives_whole_and_stamped(opened, kind: str) -> None:  # type:
     assert sink.data == b'data: {"a": 1}\n\ndata: {"b": 2}\n\ndata: [DONE]\n\n'
     assert sink.ending is not None
     assert sink.ending.state == "complete"
-    assert before <= sink.sent_ns[0] <= sink.pieces[0][1] <= sink.ending.t_ns <= after
+    stamps = [before, sink.sent_ns[0], sink.pieces[0][1], sink.ending.t_ns, after]
+    # The kernel's clock on one core and the program's on another may differ by a little on a virtual machine.
+    assert all(earlier <= later + 1_000_000 for earlier, later in pairwise(stamps))
     assert transport.stamps in (("kernel", "user") if kind == "epoll" else ("user",))
     assert transport.lag.reads >= 1
 
