@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -45,7 +46,8 @@ def run(
     try:
         busy = {connection: process for process, connection in started}
         for _, connection in started:
-            connection.send(waiting.pop() if waiting else None)
+            with contextlib.suppress(OSError):
+                connection.send(waiting.pop() if waiting else None)
         while busy:
             if cancelled is not None and cancelled():
                 return
@@ -80,7 +82,8 @@ def _start(workloads: Mapping[str, Sequence[Pair]], depth: int) -> tuple[Any, Co
     """A fresh interpreter: a fork of a process with threads, as the screen is, may hang."""
     context = get_context("spawn")
     mine, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, workloads, depth), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, depth), daemon=True)
+    resource_tracker.ensure_running()  # else the first start would do so, and let Ctrl-C through again
     # Ctrl-C reaches a whole group of processes; this one decides what comes of it, so theirs is held back.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -88,13 +91,15 @@ def _start(workloads: Mapping[str, Sequence[Pair]], depth: int) -> tuple[Any, Co
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     theirs.close()
+    with contextlib.suppress(OSError):  # it has died: the first look at it says so
+        mine.send(workloads)
     return process, mine
 
 
-def _serve(connection: Connection, workloads: Mapping[str, Sequence[Pair]], depth: int) -> None:
+def _serve(connection: Connection, depth: int) -> None:
     gc.disable()  # nothing here is a cycle, and the collector would walk every tree again and again
-    bench = Bench(workloads, depth)
     try:
+        bench = Bench(connection.recv(), depth)
         while (given := connection.recv()) is not None:
             number, task = given
             rows: list[tuple[int, list[int]]] = []

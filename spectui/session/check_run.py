@@ -22,6 +22,7 @@ from spectui.core.profile import Profile
 from spectui.core.result import RunResult, fold
 from spectui.core.rows import Row
 from spectui.core.spec import ArmSpec, RunSpec
+from spectui.hosts import own_process
 from spectui.session import running
 from spectui.session.running import RunOptions
 from spectui.store import journal, locations
@@ -267,6 +268,7 @@ def _run(spec: RunSpec, limit_s: float, on_row: Callable[[Row], None]) -> RunRes
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            env=own_process.environment(),
         )
     rows: list[Row] = []
     end = time.monotonic() + limit_s

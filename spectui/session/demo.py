@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui.core.profile import Profile, ServerPart, SpeculativePart
+from spectui.hosts import own_process
 from spectui.hosts.records import ServerRecord
 from spectui.session import SessionError, running, serving
 from spectui.session.arms import arm_spec, resolve
@@ -51,6 +52,7 @@ def profile_for(name: str, algorithm: str, *, speed: float, startup_s: float) ->
         command=f"{{python}} -m spectui sim --sim-speed {speed:g} --sim-startup {startup_s:g} {{args}}",
         model_path=MODEL,
         args={"enable_metrics": True, "decode_log_interval": 10, "max_running_requests": 48},
+        env=own_process.additions(),
     )
     return Profile(
         name, "A simulated server of the demonstration", server, SpeculativePart(algorithm, knobs[algorithm])
@@ -119,6 +121,7 @@ def _guard(names: Sequence[str]) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        env=own_process.environment(),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from spectui.core.passes import PassResult
 from spectui.core.result import RunResult
+from spectui.hosts import own_process
 from spectui.predict.chain import chain_lengths
 from spectui.session.staging import Staged
 from spectui.session.view import Prediction
@@ -84,7 +85,11 @@ class Predictor:
             if turn != self._turn:
                 return None
             process = self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=own_process.environment(),
             )
         try:
             said, _ = process.communicate(timeout=TIME_LIMIT_S)

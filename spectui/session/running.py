@@ -17,6 +17,7 @@ from pathlib import Path
 from spectui.core.result import RunResult, fold
 from spectui.core.rows import Row
 from spectui.core.spec import ArmSpec, FedBefore, Prompt, RunSpec, WorkloadRef
+from spectui.hosts import own_process
 from spectui.session import SessionError, history_of_feeding
 from spectui.session.history_of_feeding import Kind
 from spectui.session.run_ending import with_reason
@@ -154,6 +155,7 @@ def start(spec: RunSpec) -> RunHandle:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            env=own_process.environment(),
         )
     handle = RunHandle(folder, process.pid, _start_time(process.pid) or 0.0)
     (folder / RUNNER_RECORD).write_text(json.dumps({"pid": handle.pid, "started": handle.started}))

@@ -21,6 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from spectui.core.rows import Row
+from spectui.hosts import own_process
 from spectui.hosts.processes import start_ticks
 from spectui.session import SessionError, sweep_spec
 from spectui.session.running import RunHandle
@@ -155,6 +156,7 @@ def _spawn(folder: Path) -> SweepHandle:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            env=own_process.environment(),
         )
     _children.append(process)
     handle = RunHandle(folder, process.pid, float(start_ticks(process.pid) or 0))

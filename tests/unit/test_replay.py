@@ -4,6 +4,8 @@ import json
 import lzma
 import multiprocessing
 import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -207,6 +209,32 @@ def test_interrupted_the_command_shows_what_was_replayed(
     assert f"first 1 of {len(rows)} requests" in told.out
     assert "interrupted" in told.err
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+MASKS = """
+import multiprocessing, pathlib
+from spectui.core.ngram import NgramSettings
+from spectui.predict.replay import Pair
+from spectui.predict.replay_grid import run_grid
+
+def look():
+    for child in multiprocessing.active_children():
+        status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+        print(int(status.split("SigBlk:")[1].split()[0], 16) & 2)
+    return True
+
+if __name__ == "__main__":
+    pairs = {"w": [Pair([1], [2, 3] * 50)]}
+    run_grid(pairs, [NgramSettings(4), NgramSettings(8, 6)], 2, cancelled=look)
+"""
+
+
+def test_ctrl_c_reaches_no_process_of_a_replay_not_even_the_first_one(tmp_path: Path) -> None:
+    """In a program of its own: what lets the signal through is begun by the first process that is ever started."""
+    (tmp_path / "masks.py").write_text(MASKS)
+    command = [sys.executable, str(tmp_path / "masks.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["2", "2"]
 
 
 def test_a_store_that_would_evict_is_replayed_plainly() -> None:
