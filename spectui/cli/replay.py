@@ -56,7 +56,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="of the model that wrote the ids: ids beyond its vocabulary are refused (of a run, its own model)",
     )
-    parser.add_argument("--sglang-version", default="0.5.15", metavar="V", help="whose store is replayed (0.5.15)")
+    parser.add_argument(
+        "--sglang-version", metavar="V", help="whose store is replayed (of a run, its own; of a JSON file, 0.5.15)"
+    )
     parser.add_argument("--processes", type=options.positive, metavar="N", help="processes to use (all cores)")
     options.add_json(parser)
 
@@ -77,17 +79,17 @@ def run(args: argparse.Namespace) -> int:
             max_bfs_breadth=high,
             match_type=args.match_type,
             capacity=args.capacity,
-            version=args.sglang_version,
+            version=args.sglang_version or source.version or NgramSettings().version,
             overlap=source.overlap,
         )
         for tokens, depth, low, high in itertools.product(
-            args.draft_tokens, args.max_trie_depth, args.min_bfs_breadth, args.max_bfs_breadth
+            *map(dict.fromkeys, (args.draft_tokens, args.max_trie_depth, args.min_bfs_breadth, args.max_bfs_breadth))
         )
     ]
     mode = args.mode
     if mode == "warm" and source.recorded:
         source, mode = _fed(source, args.source), None
-    sources = [source.at_load(level) for level in args.concurrency] if args.concurrency else [source]
+    sources = [source.at_load(level) for level in dict.fromkeys(args.concurrency)] if args.concurrency else [source]
     done: list[tuple[SettingReplay, Source]] = []
     with _Watch(len(grid), len(sources)) as watch:
         for loaded in sources:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -47,13 +48,15 @@ def open_screen(args: argparse.Namespace, targets: tuple[str, ...], **more: Any)
 
 @contextlib.contextmanager
 def _said(text: str) -> Iterator[None]:
-    """Shown until it is done, and then gone without a trace: from a cold disk the imports take a second or more."""
+    """Shown until it is done, and then gone, with whatever was typed behind it: from a cold disk the imports take a
+    second or more."""
     sys.stdout.write(text)
     sys.stdout.flush()
     try:
         yield
     finally:
-        sys.stdout.write(f"\r{' ' * len(text)}\r")
+        clear = "" if os.environ.get("TERM") in (None, "", "dumb") else "\x1b[K"
+        sys.stdout.write(f"\r{' ' * len(text)}\r{clear}")
         sys.stdout.flush()
 
 

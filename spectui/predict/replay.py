@@ -207,6 +207,8 @@ def _reasons(source: Source, settings: NgramSettings, names: Sequence[str]) -> t
         reasons.remove(BEYOND)  # it never goes in there
     if settings.windows:
         reasons.append(f"no recording of SGLang {settings.version} has verified its match windows")
+    elif settings.unverified:
+        reasons.append(f"no recording of SGLang {settings.version} has verified this")
     elif not settings.lagging:
         reasons.append(f"no recording of SGLang {settings.version}, which inserts without delay, has verified this")
     if settings.external_sam_budget:

@@ -108,6 +108,12 @@ def _beyond_noise(row: Comparison, bare: Estimate | None, floor: Floor | None, s
     """What is needed, where a part of the error does not shrink with more prompts. ``bare``: without that part."""
     if bare is None or bare.units < MIN_UNITS:
         return row.verdict
+    if row.turns < 2 and row.apart > (floor.drift if floor is not None else DRIFT):
+        short = (
+            f"too short: without turns, one pause of a server weighs {100 * row.apart:.0f} % of what was measured; "
+            f"at least {2 * row.concurrency} requests let the arms take turns"
+        )
+        return Verdict(NO_DIFFERENCE, (short,))
     need = needs_blocks(bare)
     if not need.reachable:
         return Verdict(NO_DIFFERENCE, (need.text,))  # what the prompts leave open weighs more

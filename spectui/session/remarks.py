@@ -85,7 +85,7 @@ def _loads(a: ArmSource, b: ArmSource, row: Comparison) -> Iterator[str]:
 
 def _out_of_turn(a: ArmSource, b: ArmSource, rows: Sequence[Comparison], floors: Mapping[int, Floor]) -> Iterator[str]:
     """Rows whose arms were measured one after the other: what was allowed for that, and how to do without."""
-    late = [row.concurrency for row in rows if row.turns < 2 and row.verdict.word != NOT_FAIR]
+    late = [row.concurrency for row in rows if row.turns < 2]
     if not late:
         return
     widest = max((row for row in rows if row.concurrency in late), key=lambda row: row.apart)

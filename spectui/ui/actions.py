@@ -177,6 +177,9 @@ class Actions:
 
     def do_save(self) -> None:
         arm = self.live.focused
+        if arm.algorithm in ("", "unknown"):
+            self.app.tell(f"{arm.letter}: what it runs is not known yet", "warn")
+            return
         suggestion = "-".join(part for part in (arm.name, arm.algorithm.lower()) if part).replace(":", "-")
 
         def named(name: str | None) -> None:

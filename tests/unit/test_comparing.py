@@ -116,6 +116,7 @@ def test_one_short_block_each_carries_no_verdict_that_a_pause_of_the_server_coul
     row = short.rows[0]
     assert (row.turns, row.verdict.word) == (0, "no difference shown")
     assert row.apart == pytest.approx(0.15, rel=0.03)
+    assert row.verdict.reasons[0].endswith("at least 32 requests let the arms take turns")
     assert any("one pause of a server weighs that much) is added" in note for note in short.notes)
     longer = comparing.compare_sources(*both(by_turns(16, 1, 16, slow=1.17, takes=9.0, start=9e3), "longer"))
     assert (longer.rows[0].turns, longer.rows[0].verdict.word) == (0, "faster")

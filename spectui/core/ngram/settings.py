@@ -110,6 +110,11 @@ class NgramSettings:
         return self._release >= (0, 5, 15)
 
     @property
+    def unverified(self) -> bool:
+        """Newer than any server whose runs were held against these rules."""
+        return self._release > (0, 5, 15)
+
+    @property
     def overlapping(self) -> bool:
         """One step more is run after the end, and a prefill doubles the text of those under way."""
         return self.lagging and self.overlap
