@@ -67,6 +67,7 @@ def examine() -> Iterator[Row]:
         ("disk", disk),
         ("clock", clock),
         ("login", login),
+        ("config", config),
         ("folders", folders),
     )
     for name, look in parts:
@@ -231,6 +232,35 @@ def login() -> Row:
 
     found = lasting()
     return Row("login", found.survives, "what stays when the login ends", found.sentence)
+
+
+def config() -> Row:
+    """The program's own settings: what the screen would pass over without a word."""
+    from spectui.store import locations
+    from spectui.store.toml_file import tomllib
+
+    path = locations.config_file()
+    try:
+        told = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return Row("config", None, f"{path} is not there: all as it comes")
+    except (OSError, ValueError) as error:
+        return Row("config", False, str(path), f"cannot be read: {error}", "Mend it; until then it counts as empty")
+    wrong = []
+    if "theme" in told:
+        from spectui.ui.themes import KNOWN
+
+        if told["theme"] not in KNOWN:
+            wrong.append(f"theme {told['theme']!r} is none of {', '.join(sorted(KNOWN))}")
+    if keys := told.get("keys"):
+        from spectui.ui.commands import BY_ID
+
+        known = keys if isinstance(keys, dict) else {str(keys): ""}
+        wrong += [f"keys.{name} names no command (docs/keys.md lists them)" for name in known if name not in BY_ID]
+    wrong += [f"{name} is no setting of spectui" for name in told if name not in ("theme", "keys")]
+    if wrong:
+        return Row("config", False, str(path), "; ".join(wrong), "Mend it; what is wrong counts as not there")
+    return Row("config", True, str(path))
 
 
 def folders() -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from spectui.ui.commands import COMMANDS, Command, key_word
+from spectui.ui.themes import KNOWN
 
 _SCREENS = (
     ("home", "Home", "screen_home"),
@@ -27,9 +28,12 @@ def markdown() -> str:
         "Written by `python -m spectui.ui.keys_page > docs/keys.md`; a test holds it to the code. `?` shows the same "
         "on the screen, and the bottom row those that do something at the moment.",
         "",
-        "Each key can be changed by its name, in the table `[keys]` of `config.toml`:",
+        "Each key can be changed by its name, in the table `[keys]` of `config.toml` (`spectui doctor` says where it "
+        f"is and what in it is wrong); `theme` is one of {', '.join(f'`{name}`' for name in sorted(KNOWN))}:",
         "",
         "```toml",
+        'theme = "spectui-light"',
+        "",
         "[keys]",
         'run = "f5"',
         "```",

@@ -60,9 +60,11 @@ SLOW = "ansi-dark"
 """Sixteen colours of the terminal's own: a third of the bytes of truecolor."""
 
 
+KNOWN = frozenset({theme.name for theme in THEMES} | {"textual-dark", "textual-light", "ansi-dark", "ansi-light"})
+
+
 def chosen(name: str | None, *, slow: bool) -> str:
     """The theme to use; an unknown name falls back, it never stops the program."""
-    known = {theme.name for theme in THEMES} | {"textual-dark", "textual-light", "ansi-dark", "ansi-light"}
-    if name in known:
+    if name in KNOWN:
         return name
     return SLOW if slow else DEFAULT

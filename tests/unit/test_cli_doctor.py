@@ -34,6 +34,7 @@ def test_doctor_tells_everything_once(capsys: pytest.CaptureFixture[str]) -> Non
         "disk",
         "clock",
         "login",
+        "config",
         "folders",
     ]
     assert said["ok"] is all(row["ok"] is not False for row in said["rows"])
@@ -55,6 +56,27 @@ def test_a_proxy_is_shown_without_its_password() -> None:
     assert "proxy:3128" in row.value
     assert "plantedpassword" not in row.value
     assert doctor.proxies({}).ok is True
+
+
+@pytest.mark.parametrize(
+    ("text", "good", "said"),
+    [
+        (None, None, "is not there: all as it comes"),
+        ('theme = "spectui-light"\n[keys]\nrun = "f5"\n', True, ""),
+        ('theme = "light"\n', False, "theme 'light' is none of ansi-dark, "),
+        ('[keys]\nrum = "f5"\n', False, "keys.rum names no command"),
+        ("keys = 5\ncolour = 1\n", False, "colour is no setting"),
+        ("theme = \n", False, "cannot be read: "),
+    ],
+)
+def test_what_the_config_says_in_vain_is_told(text: str | None, good: bool | None, said: str) -> None:
+    from spectui.store import locations
+
+    if text is not None:
+        locations.config_file().write_text(text)
+    row = doctor.config()
+    assert row.ok is good
+    assert said in row.value + row.detail
 
 
 def test_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
