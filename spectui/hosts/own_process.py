@@ -1,11 +1,26 @@
-"""The environment of spectui's own further processes: they are of this very version, whatever lies in the folder that
-the person works in."""
+"""spectui's own further processes, and their environment: they are of this very version, whatever lies in the folder
+that the person works in."""
 
 from __future__ import annotations
 
 import os
 import site
+import subprocess
+import sys
 from pathlib import Path
+from typing import BinaryIO
+
+
+def start(module: str, path: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
+    """``python -m module path`` in a session of its own, which outlives the terminal; ``log`` takes all it says."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module, str(path)],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env=environment(),
+    )
 
 
 def environment() -> dict[str, str]:

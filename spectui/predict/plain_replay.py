@@ -35,17 +35,15 @@ def plain_requests(pairs: Sequence[Pair], settings: NgramSettings) -> Iterator[l
 def _block(store: NgramStore, pairs: Sequence[Pair]) -> Iterator[list[int]]:
     ways = [_Way(store, pair) for pair in pairs]
     waiting = [way for way in ways if way.request is not None][::-1]
+    by_request = {way.request: way for way in waiting}
     places: list[int] = []
     """Steps at which a request may join."""
     batch, now, told = NgramBatch(), 0, 0
-
-    by_request: dict[int, _Way] = {}
 
     def join(count: int) -> None:
         coming = [waiting.pop() for _ in range(min(count, len(waiting)))]
         if coming:
             batch.join([(way.request, way.over) for way in coming if way.request is not None])
-            by_request.update((id(way.request), way) for way in coming)
             places.extend([now + JOINS_AFTER] * sum(way.over for way in coming))
 
     first = max((pair.at_once for pair in pairs), default=1)
@@ -56,15 +54,7 @@ def _block(store: NgramStore, pairs: Sequence[Pair]) -> Iterator[list[int]]:
         if due:
             places[:] = [at for at in places if at > now]
             join(len(due))
-        ended = 0
-
-        def verify(request: NgramRequest, draft: Draft) -> tuple[Sequence[int], bool]:
-            nonlocal ended
-            put, over = by_request[id(request)].verify(draft)
-            ended += over
-            return put, over
-
-        batch.step(verify)
+        ended = batch.step(lambda request, draft: by_request[request].verify(draft))
         places += [now + JOINS_AFTER] * ended
         now += 1
         while told < len(ways) and ways[told].over:

@@ -240,10 +240,12 @@ def _other_text(written: Mapping[str, Any], settings: NgramSettings, level: int)
         return f"the text was written with {algorithm}; under this setting it may differ"
     mine = settings.as_json()
     for knob in ("num_draft_tokens", "max_trie_depth", "min_bfs_breadth", "max_bfs_breadth", "match_type", "capacity"):
-        if knob in written and written[knob] != mine[knob]:
-            return f"the text was written with {knob} {written[knob]}; under this setting it may differ"
-    if (then := written.get("at_once", level)) != level:
-        return f"the text was written with {then} at a time; with {level} it may differ"
+        then = written.get(knob, written.get(f"ngram.{knob}"))
+        if then is not None and then != mine[knob]:
+            return f"the text was written with {knob} {then}; under this setting it may differ"
+    load = written.get("at_once", level)
+    if load != level:
+        return f"the text was written with {load} at a time; with {level} it may differ"
     return None
 
 

@@ -56,7 +56,7 @@ def run_grid(
     """
     wanted = list(dict.fromkeys(grid))
     cores = len(os.sched_getaffinity(0)) if processes is None else max(1, processes)
-    size = sum(len(pair.output_ids) for pairs in workloads.values() for pair in pairs)
+    size = sum(map(_tokens, workloads.values()))
     spread = size * len(wanted) >= WORTH_A_PROCESS if processes is None else processes > 1
     tasks = _tasks(workloads, wanted)
     depth = max((task.of.depth for task in tasks if task.of is not None), default=2)
@@ -84,18 +84,16 @@ class _Ledger:
         self._found: dict[NgramSettings, dict[str, Histograms]] = {s: {name: [] for name in workloads} for s in wanted}
         self._watch = watch
         self._missing = dict.fromkeys(wanted, sum(len(pairs) for pairs in workloads.values()))
-        tokens = sum(len(pair.output_ids) for pairs in workloads.values() for pair in pairs)
-        stored = {s: max((_stored(pairs, s) for pairs in workloads.values()), default=0) for s in wanted}
-        several = any(pair.at_once > 1 for pairs in workloads.values() for pair in pairs)
-        self._weight = {s: 1 if can_replay(s, stored[s]) and not several else PLAIN_COST for s in wanted}
-        self._all = max(1, tokens * sum(self._weight.values()))
+        self._weight = {(s, name): _weight(pairs, s) for name, pairs in workloads.items() for s in wanted}
+        self._all = max(1, sum(_tokens(workloads[name]) * each for (_, name), each in self._weight.items()))
         self._done = 0
         self._next = 0.0
 
     def add(self, task: Task, number: int, histogram: list[int]) -> None:
         setting = task.settings[number]
         rows = self._found[setting][task.workload]
-        self._done += len(self._workloads[task.workload][len(rows)].output_ids) * self._weight[setting]
+        pair = self._workloads[task.workload][len(rows)]
+        self._done += len(pair.output_ids) * self._weight[setting, task.workload]
         rows.append(histogram)
         self._missing[setting] -= 1
         if self._watch is not None and time.monotonic() >= self._next:
@@ -107,17 +105,23 @@ class _Ledger:
         return [self._found[settings] for settings in grid]
 
 
-def _stored(pairs: Sequence[Pair], settings: NgramSettings) -> int:
-    return sum(len(pair.output_ids) + settings.max_trie_depth for pair in pairs)
+def _tokens(pairs: Sequence[Pair]) -> int:
+    return sum(len(pair.output_ids) for pair in pairs)
+
+
+def _weight(pairs: Sequence[Pair], settings: NgramSettings) -> int:
+    """What a token costs: 1 where trees are shared, more where only the plain store can replay it."""
+    stored = _tokens(pairs) + len(pairs) * settings.max_trie_depth
+    return 1 if can_replay(settings, stored) and all(pair.at_once == 1 for pair in pairs) else PLAIN_COST
 
 
 def _tasks(workloads: Mapping[str, Sequence[Pair]], wanted: Sequence[NgramSettings]) -> list[Task]:
     tasks = []
     for name, pairs in workloads.items():
-        size = sum(len(pair.output_ids) for pair in pairs)
+        size = _tokens(pairs)
         shared: dict[object, list[NgramSettings]] = {}
         for settings in wanted:
-            if can_replay(settings, _stored(pairs, settings)) and all(pair.at_once == 1 for pair in pairs):
+            if _weight(pairs, settings) == 1:
                 shared.setdefault(family(settings), []).append(settings)
             else:
                 tasks.append(Task(name, None, (settings,), PLAIN_COST * size))

@@ -81,6 +81,25 @@ def spread(kind: str, misses: Iterable[Miss], quantity: str = "accept length") -
     return Spread(kind, len(logs), sum(logs) / len(logs) if logs else 0.0, error, largest)
 
 
+def compared(
+    kind: str,
+    predicted: tuple[float | None, float | None],
+    measured: tuple[float | None, float | None],
+    setting: str,
+    run: str,
+) -> list[Miss]:
+    """Of accept length and tokens a second, in this order; none of a kind that is no prediction, or of what is not
+    known."""
+    if kind not in KINDS:
+        return []
+    names = ("accept length", "tokens a second")
+    return [
+        Miss(kind, name, guess, found, setting, run)
+        for name, guess, found in zip(names, predicted, measured, strict=True)
+        if guess and found
+    ]
+
+
 def note(miss: Miss) -> None:
     """Append one. A disk that fails loses only the learning."""
     row = {

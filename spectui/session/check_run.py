@@ -8,7 +8,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -262,14 +261,7 @@ def _run(spec: RunSpec, limit_s: float, on_row: Callable[[Row], None]) -> RunRes
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump(asdict(spec), file)
     with open(folder / "runner.log", "wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "spectui.checks._measure", str(path)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=own_process.environment(),
-        )
+        process = own_process.start("spectui.checks._measure", path, log)
     rows: list[Row] = []
     end = time.monotonic() + limit_s
 

@@ -97,23 +97,21 @@ def compare_sources(
             apart.append(note)
         if row.verdict.word == NO_DIFFERENCE:
             bare = compare(*sides, drift=0.0).throughput
-            row = replace(row, verdict=_beyond_noise(row, bare, floor, sd))
+            row = replace(row, verdict=_beyond_noise(row, bare, floor, sd, together=together))
         rows.append(row)
     said = remarks.answers_text(told)
     notes = (*remarks.notes(a, b, rows, floors, looks or {}), *apart)
     return Compared(tuple(rows), a, b, chosen, said, floors, dict(looks or {}), notes)
 
 
-def _beyond_noise(row: Comparison, bare: Estimate | None, floor: Floor | None, sd: float) -> Verdict:
+def _beyond_noise(row: Comparison, bare: Estimate | None, floor: Floor | None, sd: float, *, together: bool) -> Verdict:
     """What is needed, where a part of the error does not shrink with more prompts. ``bare``: without that part."""
     if bare is None or bare.units < MIN_UNITS:
         return row.verdict
     if row.turns < 2 and row.apart > (floor.drift if floor is not None else DRIFT):
-        short = (
-            f"too short: without turns, one pause of a server weighs {100 * row.apart:.0f} % of what was measured; "
-            f"at least {2 * row.concurrency} requests let the arms take turns"
-        )
-        return Verdict(NO_DIFFERENCE, (short,))
+        todo = remarks.turns_need(row.concurrency, "the arms", together=together)
+        weight = f"one pause of a server weighs {100 * row.apart:.0f} % of what was measured"
+        return Verdict(NO_DIFFERENCE, (f"too short: without turns, {weight}; {todo}",))
     need = needs_blocks(bare)
     if not need.reachable:
         return Verdict(NO_DIFFERENCE, (need.text,))  # what the prompts leave open weighs more

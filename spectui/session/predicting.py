@@ -153,13 +153,10 @@ def note_miss(prediction: Prediction, setting: str, folder: Path, result: RunRes
 
     if not prediction.kind or not prediction.of or prediction.of != made_of(result, one):
         return prediction
-    pairs = (
-        ("accept length", prediction.accept_length, one.accept_length),
-        ("tokens a second", prediction.tokens_per_s, one.output_tokens_per_s),
-    )
-    for quantity, guess, found in pairs:
-        if guess and found:
-            tracking.note(tracking.Miss(prediction.kind, quantity, guess, found, setting, folder.name))
+    guess = (prediction.accept_length, prediction.tokens_per_s)
+    found = (one.accept_length, one.output_tokens_per_s)
+    for miss in tracking.compared(prediction.kind, guess, found, setting, folder.name):
+        tracking.note(miss)
     return prediction._replace(of="")
 
 

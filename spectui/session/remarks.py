@@ -94,13 +94,18 @@ def _out_of_turn(a: ArmSource, b: ArmSource, rows: Sequence[Comparison], floors:
     source = "as seen on this node" if seen > DRIFT else "a guess"
     if share > seen:
         source = "they were measured for so short a time that one pause of a server weighs that much"
-    todo = f"at least {2 * max(late)} requests let them take turns"
-    if a.folder != b.folder:
-        todo = "one command that names both servers lets them take turns"
+    todo = turns_need(max(late), together=a.folder == b.folder)
     yield (
         f"{where}the arms were measured one after the other, not by turns: {100 * share:.1f} % ({source}) is added to "
         f"the interval for what the node did in between; {todo}"
     )
+
+
+def turns_need(concurrency: int, who: str = "them", *, together: bool) -> str:
+    """What lets two arms take turns. ``together``: they were measured in one run."""
+    if together:
+        return f"at least {2 * concurrency} requests let {who} take turns"
+    return f"one command that names both servers lets {who} take turns"
 
 
 def answers_text(told: Mapping[int, Answers | None]) -> str:

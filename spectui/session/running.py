@@ -8,7 +8,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -149,14 +148,7 @@ def start(spec: RunSpec) -> RunHandle:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump(asdict(spec), file)
     with open(folder / "runner.log", "wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "spectui.runner", str(path)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=own_process.environment(),
-        )
+        process = own_process.start("spectui.runner", path, log)
     handle = RunHandle(folder, process.pid, _start_time(process.pid) or 0.0)
     (folder / RUNNER_RECORD).write_text(json.dumps({"pid": handle.pid, "started": handle.started}))
     _children[process.pid] = process

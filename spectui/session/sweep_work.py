@@ -313,14 +313,8 @@ def plan_json(plan: SweepPlan, predicted: dict[Cell, Prediction], missing: dict[
 
 def misses_of(kept: MeasuredCell, predicted: Prediction, *, simulated: bool) -> list[tracking.Miss]:
     """What the prediction was off by. Of a simulated server nothing: it tells nothing of this node."""
-    if simulated or predicted.kind not in tracking.KINDS:
+    if simulated:
         return []
-    pairs = [
-        ("accept length", predicted.accept_length, kept.one.accept_length),
-        ("tokens a second", predicted.tokens_per_s, kept.one.output_tokens_per_s),
-    ]
-    return [
-        tracking.Miss(predicted.kind, quantity, guess, found, kept.setting, kept.folder.name)
-        for quantity, guess, found in pairs
-        if found
-    ]
+    guess = (predicted.accept_length, predicted.tokens_per_s)
+    found = (kept.one.accept_length, kept.one.output_tokens_per_s)
+    return tracking.compared(predicted.kind, guess, found, kept.setting, kept.folder.name)

@@ -150,14 +150,7 @@ def _refuse_taken(work: Work, state: SweepState | None = None) -> None:
 
 def _spawn(folder: Path) -> SweepHandle:
     with open(folder / "sweep.log", "ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "spectui.session.sweeping", str(folder / "spec.json")],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=own_process.environment(),
-        )
+        process = own_process.start("spectui.session.sweeping", folder / "spec.json", log)
     _children.append(process)
     handle = RunHandle(folder, process.pid, float(start_ticks(process.pid) or 0))
     (folder / RECORD).write_text(json.dumps({"pid": handle.pid, "started": handle.started}))

@@ -35,8 +35,11 @@ def eagle() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.port}"
 
 
-def test_until_sure_ends_once_it_is_settled(told: Told, eagle: str, base: str) -> None:
-    said = told("compare", eagle, base, "--workload", "json", "--max-tokens", "60", "--until-sure", "--flush")
+def test_until_sure_ends_once_it_is_settled(told: Told) -> None:
+    # At a pace that leaves time to look: at forty times it the last prompt may be out before the first look is done.
+    with SimProcess(*EAGLE, speed=10) as a, SimProcess("--enable-metrics", speed=10) as b:
+        eagle, base = (f"http://127.0.0.1:{server.port}" for server in (a, b))
+        said = told("compare", eagle, base, "--workload", "json", "--max-tokens", "60", "--until-sure", "--flush")
     row = said["by_concurrency"][0]
     ended = row["until_sure"]
     folder = told.run_folder(said)

@@ -527,3 +527,14 @@ def test_shorter_chains_from_a_longer_ones_histogram() -> None:
 def test_histograms_of_no_chain(histogram: list[int], steps: int | None, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         chain_lengths(histogram, steps)
+
+
+@pytest.mark.parametrize(
+    ("knob", "written"), [("ngram.max_bfs_breadth", 4), ("ngram.match_type", "PROB"), ("capacity", 9)]
+)
+def test_text_of_another_setting_is_an_estimate_by_whichever_name_the_server_gave_it(
+    knob: str, written: object
+) -> None:
+    source = Source({"w": [Pair([1], [1, 2])]}, written_by={"w": {"algorithm": "NGRAM", knob: written}})
+    [found] = replay(source, [NgramSettings(4)])
+    assert f"the text was written with {knob.removeprefix('ngram.')} {written}" in (found.why_not or "")

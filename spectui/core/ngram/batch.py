@@ -46,8 +46,8 @@ class NgramBatch:
         self._after_prefill = True
         self._places += [_Place(request, self._prefills, over) for request, over in requests]
 
-    def step(self, verify: Callable[[NgramRequest, Draft], tuple[Sequence[int], bool]]) -> None:
-        """``verify`` gives what a request's step put out, and whether that was its end."""
+    def step(self, verify: Callable[[NgramRequest, Draft], tuple[Sequence[int], bool]]) -> int:
+        """``verify`` gives what a request's step put out, and whether that was its end. Returns how many ended."""
         if self._after_prefill:
             self._places = [p for p in self._places if not p.ended or p.prefill == self._prefills]
         drafts = [
@@ -55,10 +55,12 @@ class NgramBatch:
             for place in self._places
         ]
         self._after_prefill = False
-        for place, draft in zip(list(self._places), drafts, strict=True):
+        places, self._places = self._places, []
+        for place, draft in zip(places, drafts, strict=True):
             if draft is None:
                 place.request.finish()
-                self._places.remove(place)
             else:
                 put, place.ended = verify(place.request, draft)
                 place.request.commit(put)
+                self._places.append(place)
+        return sum(place.ended for place in self._places)

@@ -95,16 +95,8 @@ def charts(shot: Snapshot, run: str = "r", compare: str = "c") -> tuple[ChartDat
         empty=empty,
         end_word=end,
     )
-    lengths = ChartData(
-        "accept length",
-        lines=lines_of(shot.accept, shot.accept_now),
-        now=now,
-        span_s=span_s,
-        references=breaks,
-        marks=marks,
-        floor=1.0,
-        empty=empty,
-        end_word=end,
+    lengths = speed._replace(
+        title="accept length", lines=lines_of(shot.accept, shot.accept_now), references=breaks, floor=1.0
     )
     return speed, lengths
 
